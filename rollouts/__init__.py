@@ -1,0 +1,1 @@
+"""How episodes come to be: environment, engine and strategy, driven by one loop."""

@@ -1,0 +1,71 @@
+"""The driver: plays many episodes at once, each wherever its samples come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rollouts.engine import Completion, Engine, EngineFailure
+from rollouts.episode import Episode
+from rollouts.rendering import Renderer
+from rollouts.runner import Job, Limits, Play, play
+
+
+def collect(
+    jobs: Iterable[Job],
+    engines: Mapping[str, Engine],
+    renderer: Renderer,
+    limits: Limits,
+    on_episode: Callable[[Job, Episode], None] | None = None,
+) -> list[Episode]:
+    """Play all jobs and return their episodes in the order of the jobs, whatever order they finish in.
+
+    Args:
+        jobs: Taken one by one as places become free, so an iterator may be endless in memory but not in length.
+        engines: By sampler name: ``policy``, and ``frozen`` where a strategy asks for it.
+        renderer: For the policy's tokenizer.
+        limits: Of every episode.
+        on_episode: Called with each episode as it finishes; the list returned is complete all the same.
+    """
+    waiting = enumerate(jobs)
+    playing: dict[str, tuple[int, Job, Play]] = {}
+    episodes: dict[int, Episode] = {}
+
+    def resume(index: int, job: Job, game: Play, outcome: Completion | EngineFailure | None, last: str | None) -> None:
+        """Send an outcome to an episode and submit what it asks for next."""
+        try:
+            request = game.send(outcome) if outcome is not None else next(game)
+        except StopIteration as stop:
+            _release(engines, last)
+            episodes[index] = stop.value
+            if on_episode is not None:
+                on_episode(job, stop.value)
+            return
+        if last is not None and request.session != last:
+            _release(engines, last)
+        playing[request.session] = (index, job, game)
+        engines[request.sampler].submit(request)
+
+    places = max(1, min(engine.max_sessions for engine in engines.values()))
+    exhausted = False
+    while True:
+        while not exhausted and len(playing) < places:
+            entry = next(waiting, None)
+            if entry is None:
+                exhausted = True
+                break
+            index, job = entry
+            resume(index, job, play(job, renderer, limits), None, None)
+        if not playing:
+            return [episodes[index] for index in sorted(episodes)]
+        for engine in engines.values():
+            for request, outcome in engine.step():
+                index, job, game = playing.pop(request.session)
+                resume(index, job, game, outcome, request.session)
+
+
+def _release(engines: Mapping[str, Engine], session: str | None) -> None:
+    if session is not None:
+        for engine in engines.values():
+            engine.release(session)
+
+

@@ -1,0 +1,1 @@
+"""Built-in ones, one file each."""

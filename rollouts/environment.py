@@ -1,0 +1,74 @@
+"""What an episode happens in. To add one: a subclass of :class:`Environment` and its import path in a YAML."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from summarization.messages import Message
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the environment says next.
+
+    Attributes:
+        messages: To be appended to the context, in order; they are delivered together.
+        needs_act: The policy owes an act after them. False means that more comes without one (``advance(None)``).
+        done: The episode is over; nothing is sampled any more.
+    """
+
+    messages: tuple[Message, ...] = ()
+    needs_act: bool = False
+    done: bool = False
+
+
+class Environment(ABC):
+    """One instance plays one episode. Only ``reset``, ``advance`` and ``reward`` must be written."""
+
+    @abstractmethod
+    def reset(self, task: Mapping[str, Any]) -> Observation:
+        """Start on a task row; the messages returned (system, task) open every window of the episode.
+
+        Raises:
+            UserError: The row lacks a column; the text names it.
+        """
+
+    @abstractmethod
+    def advance(self, act: str | None) -> Observation:
+        """Take the policy's act, or None where the last observation needed none."""
+
+    @abstractmethod
+    def reward(self) -> float | None:
+        """The episode's reward so far; None where it cannot be scored."""
+
+    def task_text(self) -> str:
+        """The task in one line, for the request to summarize. Empty where it need not be restated."""
+        return ""
+
+    def needed(self) -> Sequence[str]:
+        """Facts read so far that the task still needs, each as words a summary must hold. Empty where unknown."""
+        return ()
+
+    def keep(self) -> str:
+        """What the state block must carry verbatim."""
+        return ""
+
+    def metrics(self) -> Mapping[str, float]:
+        """The environment's own counts, for logs."""
+        return {}
+
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """JSON schemas of its tools, for the chat template."""
+        return ()
+
+    def close(self) -> None:
+        """Give back what it holds. Called once, however the episode ended."""
+        return None
+
+
+BUILTIN = {
+    "recall": "rollouts.environments.recall:Recall",
+}

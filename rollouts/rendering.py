@@ -1,0 +1,188 @@
+"""Chat template <-> token ids, append-only inside a segment.
+
+The template is rendered with placeholders where the contents go, and split at them. What the template wrote is encoded
+with its control tokens; what stood in a message is encoded as ordinary text, so that an observation that spells
+``<|im_end|>`` cannot end a turn. A message appended later is what the template adds for it after a fixed
+conversation, so sampled tokens are never decoded and encoded again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from summarization.messages import Message
+from summarization.resolve import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_SLOT = re.compile(r"palimpsestslot(\d+)x")
+_USER, _ASSISTANT = Message("user", "U"), Message("assistant", "A")
+
+
+def _slot(index: int) -> str:
+    return f"palimpsestslot{index}x"
+
+
+class Renderer:
+    """Turns messages into token ids for one tokenizer and one set of tools.
+
+    Args:
+        tokenizer: With a chat template.
+        tools: JSON schemas that the template should show; they stay in the rendering of every window.
+        template_kwargs: Passed to the template (``enable_thinking`` and the like).
+
+    Raises:
+        UserError: There is no chat template, or it rewrites earlier turns (it is not append-only).
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        tools: Sequence[Mapping[str, Any]] = (),
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.tools = [dict(tool) for tool in tools]
+        self.template_kwargs = dict(template_kwargs or {})
+        self._encoded: dict[str, tuple[int, ...]] = {}
+        if not tokenizer.chat_template:
+            raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
+        self._check_append_only()
+
+    @property
+    def name(self) -> str:
+        """What the tokenizer calls itself, for messages."""
+        return self.tokenizer.name_or_path or type(self.tokenizer).__name__
+
+    @cached_property
+    def stop_ids(self) -> frozenset[int]:
+        """Tokens that end a turn: the tokenizer's eos and the token with which the template closes an assistant's."""
+        stops = {self.tokenizer.eos_token_id} if self.tokenizer.eos_token_id is not None else set()
+        if self.closing_ids and self.closing_ids[0] in self.tokenizer.all_special_ids:
+            stops.add(self.closing_ids[0])
+        if not stops:
+            raise UserError(f"policy: the tokenizer '{self.name}' has no eos token, so no turn could end")
+        return frozenset(stops)
+
+    @cached_property
+    def generation_ids(self) -> tuple[int, ...]:
+        """What opens an assistant's turn."""
+        return self._scaffold_ids(self._after((_USER,), (), generation=True))
+
+    @cached_property
+    def closing_ids(self) -> tuple[int, ...]:
+        """What the template writes after an assistant's content."""
+        text = self._text((_USER, Message("assistant", _slot(0))), generation=False)
+        return self._scaffold_ids(text.partition(_slot(0))[2])
+
+    def opening(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Token ids of the messages that open a window."""
+        slotted = [Message(m.role, _slot(i), m.name) for i, m in enumerate(messages)]
+        try:
+            text = self._text(slotted, generation=False)
+        except Exception:
+            # Some templates insist that user and assistant alternate; to those, one user speaks once.
+            messages = _merged(messages)
+            slotted = [Message(m.role, _slot(i), m.name) for i, m in enumerate(messages)]
+            text = self._text(slotted, generation=False)
+        return self._encode(text, messages)
+
+    def appended(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Token ids of messages (user or tool) that follow in the same window."""
+        slotted = [Message(m.role, _slot(i), m.name) for i, m in enumerate(messages)]
+        return self._encode(self._after((_USER, _ASSISTANT), slotted, generation=False), messages)
+
+    def closing(self, sampled_ids: Sequence[int]) -> tuple[int, ...]:
+        """What must follow a sampled turn before the next message: the template's closing, less what was sampled."""
+        if sampled_ids and self.closing_ids and sampled_ids[-1] == self.closing_ids[0]:
+            return self.closing_ids[1:]
+        return self.closing_ids
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Sampled ids as text, control tokens removed."""
+        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
+
+    def count(self, text: str) -> int:
+        """Tokens of ``text`` as the content of a message."""
+        return len(self._content_ids(text))
+
+    def split(self, message: Message, most: int) -> list[Message]:
+        """Cut a message into parts whose contents have at most ``most`` tokens, preferably between words."""
+        if self.count(message.content) <= most:
+            return [message]
+        text = message.content
+        if len(text) < 2 or most < 1:
+            raise ValueError(f"cannot cut {len(text)} characters into parts of {most} tokens")
+        middle = len(text) // 2
+        space = max(text.rfind(" ", 1, middle + 1), text.rfind("\n", 1, middle + 1))
+        at = space if space > len(text) // 4 else middle
+        halves = (text[:at], text[at:])
+        return [part for half in halves if half for part in self.split(Message(message.role, half, message.name), most)]
+
+    def _text(self, messages: Sequence[Message], generation: bool) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                [m.as_dict() for m in messages],
+                tools=self.tools or None,
+                tokenize=False,
+                add_generation_prompt=generation,
+                **self.template_kwargs,
+            )
+        )
+
+    def _after(self, base: Sequence[Message], messages: Sequence[Message], generation: bool) -> str:
+        """What the template adds to ``base`` for ``messages`` and, if asked, a generation prompt."""
+        before, after = self._text(base, generation=False), self._text((*base, *messages), generation)
+        if not after.startswith(before):
+            raise UserError(
+                f"policy: the chat template of '{self.name}' rewrites earlier turns when a message is appended, so it "
+                "cannot be used here; use one that only appends"
+            )
+        return after[len(before) :]
+
+    def _scaffold_ids(self, text: str) -> tuple[int, ...]:
+        if text not in self._encoded:
+            self._encoded[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
+        return self._encoded[text]
+
+    def _content_ids(self, text: str) -> list[int]:
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        return list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+    def _encode(self, text: str, messages: Sequence[Message]) -> tuple[int, ...]:
+        ids: list[int] = []
+        end = 0
+        for match in _SLOT.finditer(text):
+            ids += self._scaffold_ids(text[end : match.start()])
+            ids += self._content_ids(messages[int(match.group(1))].content)
+            end = match.end()
+        return (*ids, *self._scaffold_ids(text[end:]))
+
+    def _check_append_only(self) -> None:
+        """Render a conversation whole and piece by piece; the two must agree."""
+        page, answer = Message("user", _slot(1)), Message("assistant", _slot(2))
+        closing = self._text((_USER, answer), generation=False).partition(_slot(2))[2]
+        opening = self._text((_USER, _ASSISTANT), generation=False)
+        whole = self._text((_USER, _ASSISTANT, page, answer, page), generation=False)
+        turn = self._after((_USER, _ASSISTANT), (page,), generation=True) + _slot(2) + closing
+        pieces = opening + turn + self._after((_USER, _ASSISTANT), (page,), generation=False)
+        if whole != pieces:
+            raise UserError(
+                f"policy: the chat template of '{self.name}' is not append-only: a conversation rendered whole differs "
+                "from the same one rendered turn by turn; use a template that leaves earlier turns as they are"
+            )
+
+
+def _merged(messages: Sequence[Message]) -> list[Message]:
+    """Neighbouring messages of one role made one."""
+    merged: list[Message] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role:
+            merged[-1] = Message(message.role, f"{merged[-1].content}\n\n{message.content}", message.name)
+        else:
+            merged.append(message)
+    return merged

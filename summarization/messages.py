@@ -1,0 +1,40 @@
+"""The message: what a chat template renders. The one carrier that every layer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ROLES = ("system", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chat message.
+
+    Attributes:
+        role: One of ``system``, ``user``, ``assistant``, ``tool``.
+        content: Its text. It is always encoded as ordinary text: control tokens spelled in it stay text.
+        name: For a tool's result, the tool's name.
+    """
+
+    role: str
+    content: str
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"message role is '{self.role}', must be one of {', '.join(ROLES)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The mapping that chat templates read."""
+        fields: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.name is not None:
+            fields["name"] = self.name
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Message:
+        """The inverse of :meth:`as_dict`; keys that a template does not need are ignored."""
+        return cls(str(fields["role"]), str(fields.get("content") or ""), fields.get("name"))
