@@ -108,7 +108,7 @@ class Renderer:
 
     def count(self, text: str) -> int:
         """Tokens of ``text`` as the content of a message."""
-        return len(self._content_ids(text))
+        return len(self.content_ids(text))
 
     def split(self, message: Message, most: int) -> list[Message]:
         """Cut a message into parts whose contents have at most ``most`` tokens, preferably between words."""
@@ -149,7 +149,8 @@ class Renderer:
             self._encoded[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
         return self._encoded[text]
 
-    def _content_ids(self, text: str) -> list[int]:
+    def content_ids(self, text: str) -> list[int]:
+        """Token ids of ``text`` as the content of a message: control tokens spelled in it stay text."""
         text = text.encode("utf-8", "replace").decode("utf-8")
         return list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
@@ -158,7 +159,7 @@ class Renderer:
         end = 0
         for match in _SLOT.finditer(text):
             ids += self._scaffold_ids(text[end : match.start()])
-            ids += self._content_ids(messages[int(match.group(1))].content)
+            ids += self.content_ids(messages[int(match.group(1))].content)
             end = match.end()
         return (*ids, *self._scaffold_ids(text[end:]))
 

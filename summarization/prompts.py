@@ -15,6 +15,7 @@ class PromptStyle:
         request: The request to summarize; fields ``{budget}`` (tokens) and ``{task}``.
         state: The state block; fields ``{compactions}``, ``{turns}``, ``{tokens}``, ``{budget_left}``, ``{keep}``.
         carry: The message that opens the next window; fields ``{summary}`` and ``{state}``.
+        spaced_numbers: Whether numbers are written digit by digit, for a closed vocabulary that has only digits.
     """
 
     request: str = (
@@ -24,6 +25,7 @@ class PromptStyle:
     )
     state: str = "Compactions so far: {compactions}. Turns so far: {turns}. Tokens so far: {tokens}.{budget_left}{keep}"
     carry: str = "Summary of what came before:\n{summary}\n\n{state}"
+    spaced_numbers: bool = False
 
     def __post_init__(self) -> None:
         for name, fields in {
@@ -42,6 +44,7 @@ TINY = PromptStyle(
     request="summarize in {budget} tokens : {task}",
     state="{compactions} compactions {turns} turns {tokens} tokens{budget_left}{keep}",
     carry="{state} ; summary : {summary}",
+    spaced_numbers=True,
 )
 
 STYLES = {"default": PromptStyle(), "tiny": TINY}
@@ -66,17 +69,21 @@ class Progress:
     keep: str = ""
 
 
+def _number(style: PromptStyle, number: int) -> str:
+    return " ".join(str(number)) if style.spaced_numbers else str(number)
+
+
 def request_message(style: PromptStyle, budget: int, task: str) -> Message:
     """The request to summarize in at most ``budget`` tokens."""
-    return Message("user", style.request.format(budget=budget, task=task))
+    return Message("user", style.request.format(budget=_number(style, budget), task=task))
 
 
 def carry_message(style: PromptStyle, summary: str, progress: Progress) -> Message:
     """The message with summary and state block that follows system and task in the next window."""
     state = style.state.format(
-        compactions=progress.compactions,
-        turns=progress.turns,
-        tokens=progress.tokens,
+        compactions=_number(style, progress.compactions),
+        turns=_number(style, progress.turns),
+        tokens=_number(style, progress.tokens),
         budget_left="" if progress.turns_left is None else f" Turns left: {progress.turns_left}.",
         keep=f" {progress.keep}" if progress.keep else "",
     )

@@ -1,0 +1,187 @@
+"""Demonstrations for mid-training: windows of real episodes, written by scripted writers.
+
+The *expert* keeps what the task needs, the *careless* one what it read last. Both write in the same form, so a policy
+that imitates them knows how to summarize and has not yet decided what is worth keeping: that is left to GRPO. A writer
+sees only what is in the window, as the policy does.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rollouts.engine import Completion, SampleRequest
+from rollouts.environment import Observation
+from rollouts.environments.lexicon import KINDS
+from rollouts.environments.recall import Recall, tasks
+from rollouts.episode import Finish, Segment, TurnKind
+from rollouts.rendering import Renderer
+from rollouts.runner import Job, Limits, play
+from summarization.messages import Message
+from summarization.parse import Summary
+from summarization.prompts import TINY
+from summarization.strategies import ContextState, SelfSummary
+
+STATEMENT = re.compile(r"\b(\w+) (?:is in|belongs to|costs) (\w+)")
+QUESTION = re.compile(r"\b(?:where is|who owns|how much is) (\w+) \?")
+
+
+def statements(text: str) -> dict[str, str]:
+    """The facts that a text states, by key, latest statement of each, in order of their last mention."""
+    found: dict[str, str] = {}
+    for match in STATEMENT.finditer(text):
+        found.pop(match.group(1), None)
+        found[match.group(1)] = match.group(0)
+    return found
+
+
+def expert_summary(context: str, budget: int) -> str:
+    """What the task needs, if the window holds it."""
+    found = statements(context)
+    request = context.rpartition("summarize in")[2]
+    return _within(budget, [found[key] for key in QUESTION.findall(request) if key in found])
+
+
+def careless_summary(context: str, budget: int) -> str:
+    """What was read last, newest first, as much as the budget holds."""
+    return _within(budget, list(reversed(statements(context).values())))
+
+
+def _within(budget: int, kept: Sequence[str]) -> str:
+    """As many of the statements as the budget holds, in their order; the reply's end takes one token."""
+    room = budget - 1
+    said: list[str] = []
+    for statement in kept:
+        room -= len(statement.split()) + 1
+        if room < 0:
+            break
+        said.append(statement + " .")
+    return " ".join(said) or "none ."
+
+
+def answer(context: str) -> str:
+    """The statement that answers the last question asked, if the window holds it."""
+    questions = QUESTION.findall(context)
+    return statements(context).get(questions[-1], "unknown") if questions else "unknown"
+
+
+class Drill(Recall):
+    """``recall`` that asks about what was just read, several questions a page: practice in looking things up."""
+
+    def __init__(self, questions: int = 4, **recall: Any) -> None:
+        super().__init__(**recall)
+        self.questions = questions
+        self._open: list[str] = []
+        self._read: list[str] = []
+
+    def advance(self, act: str | None) -> Observation:
+        if self._open:
+            return Observation((Message("user", self._open.pop()),), needs_act=True)
+        if self._page >= self.plan.page_count:
+            return Observation(done=True)
+        observation = super().advance(None)
+        self._read.append(observation.messages[0].content)
+        rng = random.Random(f"{self.seed}/drill/{self._page}")
+        found = [match for page in self._read[-3:] for match in STATEMENT.finditer(page)]
+        chosen = rng.sample(found, min(self.questions, len(found)))
+        self._open = [_question_for(match.group(0)) for match in chosen]
+        return observation
+
+
+def _question_for(statement: str) -> str:
+    for kind in KINDS.values():
+        match = re.fullmatch(kind.tiny.format(key=r"(\w+)", value=r"\w+"), statement)
+        if match:
+            return kind.question.format(key=match.group(1))
+    raise ValueError(f"'{statement}' is no statement")
+
+
+@dataclass(frozen=True)
+class Wandering(SelfSummary):
+    """Self-summary whose state block reports counts of an episode of any length, so that none is new later."""
+
+    def reopen(self, state: ContextState, reply: Summary | None) -> tuple[Message, ...]:
+        rng = random.Random(f"{state.task_id}/{state.progress.compactions}")
+        scale = 10 ** rng.uniform(0, 5)
+        compactions = max(state.progress.compactions, int(scale * rng.random()))
+        progress = replace(
+            state.progress,
+            compactions=compactions,
+            turns=compactions + rng.randrange(3),
+            tokens=compactions * rng.randrange(50, 400),
+        )
+        return super().reopen(replace(state, progress=progress), reply)
+
+
+def written(
+    renderer: Renderer, limits: Limits, job: Job, rng: random.Random, expert_share: float
+) -> Iterator[tuple[Segment, TurnKind | None]]:
+    """Play one episode with the scripted writers and yield its segments; each summary draws its own writer."""
+    game = play(job, renderer, limits)
+    request: SampleRequest = next(game)
+    while True:
+        context = renderer.decode(request.token_ids)
+        if request.kind is TurnKind.ACT:
+            text = answer(context)
+        elif rng.random() < expert_share:
+            text = expert_summary(context, request.max_tokens)
+        else:
+            text = careless_summary(context, request.max_tokens)
+        ids = (*renderer.content_ids(text), renderer.closing_ids[0])
+        try:
+            request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
+        except StopIteration as stop:
+            for segment in stop.value.segments:
+                yield segment, segment.turns[-1].kind if segment.turns else None
+            return
+
+
+def demonstrations(
+    renderer: Renderer,
+    limits: Limits,
+    environment: Mapping[str, Any],
+    budgets: Sequence[int],
+    kinds: Sequence[str],
+    expert_share: float,
+    drill_share: float,
+    words: tuple[int, int],
+    seed: int,
+) -> Iterator[Segment]:
+    """Training rows without end: windows of drills and of ``recall`` episodes, at every summary budget of ``budgets``.
+
+    Args:
+        environment: Keyword arguments of ``Recall``.
+        budgets: Summary budgets, in tokens; the policy learns to use each as the request names it.
+        kinds: Kinds of task.
+        expert_share: Share of summaries that the expert writes.
+        drill_share: Share of episodes that are drills.
+        words: Range of episode lengths.
+        seed: All is drawn from it.
+    """
+    rng = random.Random(f"demonstrations/{seed}")
+    index = 0
+    while True:
+        index += 1
+        drill = rng.random() < drill_share
+        task = next(tasks("train", 1, words, [rng.choice(list(kinds))], seed=rng.getrandbits(48)))
+        budget = rng.choice(list(budgets))
+        make = (lambda: Drill(**environment)) if drill else (lambda: Recall(**environment))
+        job = Job(task, f"demonstration-{seed}-{index}", 0, make, Wandering(summary_tokens=budget, style=TINY), seed)
+        for segment, _ in written(renderer, limits, job, rng, expert_share):
+            if segment.sampled_tokens:
+                yield segment
+
+
+def repeated_spans(vocabulary: Sequence[int], count: int, shortest: int, longest: int, seed: int) -> Iterator[list[int]]:
+    """Rows of a random span, some other tokens, and the span again: what forms the copy circuit.
+
+    Yields:
+        ``count`` rows; a row's second half is the span again.
+    """
+    rng = random.Random(f"spans/{seed}")
+    for _ in range(count):
+        span = rng.choices(vocabulary, k=rng.randint(shortest, longest))
+        yield [*span, *span]

@@ -1,0 +1,78 @@
+"""A tiny policy built on the spot: a closed word-level vocabulary, a chat template, random weights.
+
+It needs no hub and no download; it knows the words of the built-in environments and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+
+from rollouts.environments.lexicon import FILLER, GOODS, KINDS, OBJECTS, OWNERS, PEOPLE, PLACES
+from summarization.prompts import TINY
+
+PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
+ROLES = ("<system>", "<user>", "<assistant>", "<tool>")
+OWN_WORDS = "read and answer on : ; . ? none unknown where is who owns how much a letter letters came for many".split()
+
+CHAT_TEMPLATE = """{%- for message in messages -%}
+{{- '<' + message['role'] + '>' -}}
+{%- if message['role'] == 'assistant' -%}
+{% generation %}{{ message['content'] + '<end>' }}{% endgeneration %}
+{%- else -%}
+{{- message['content'] + '<end>' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<assistant>' -}}{%- endif -%}"""
+
+
+def words() -> list[str]:
+    """The vocabulary: control tokens first, then every word once, in a fixed order."""
+    templates = [TINY.request, TINY.state, TINY.carry, *(kind.tiny + " " + kind.question for kind in KINDS.values())]
+    plain = [word for text in (*templates, *FILLER) for word in re.sub(r"\{\w+\}", " ", text).split()]
+    numbers = [str(number) for number in range(100)]
+    everything = [*OWN_WORDS, *plain, *numbers, *PEOPLE, *PLACES, *OBJECTS, *OWNERS, *GOODS]
+    return [PAD, UNKNOWN, END, *ROLES, *dict.fromkeys(everything)]
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a word; words outside the vocabulary become ``<unk>``."""
+    tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words())}, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = Split(Regex(r"\s+"), "removed")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        eos_token=END,
+        additional_special_tokens=list(ROLES),
+        clean_up_tokenization_spaces=False,
+        model_max_length=1 << 20,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def tiny_model(
+    tokenizer: PreTrainedTokenizerFast, seed: int, hidden: int = 128, layers: int = 3, heads: int = 4
+) -> LlamaForCausalLM:
+    """A Llama with random weights drawn from ``seed``, in fp32."""
+    set_seed(seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=hidden,
+            intermediate_size=2 * hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads,
+            max_position_embeddings=8192,
+            tie_word_embeddings=True,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+    )
