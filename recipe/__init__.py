@@ -1,0 +1,1 @@
+"""How the policy learns: mid-training, credit, and the trainer on top of TRL."""

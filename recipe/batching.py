@@ -1,0 +1,189 @@
+"""Segments -> rows -> micro-batches. The only file that knows the names of TRL's batch.
+
+A segment with sampled tokens is a row. In the batch that TRL shuffles and splits, prompts are padded on the left and
+completions on the right. A micro-batch is cut from it by a budget of tokens and padded anew::
+
+    batch       [....prompt|completion.....]      micro-batch   [shared|rest of prompt, completion]
+                [prompt....|completion.....]                    [shared|rest.....................]
+                [......prom|completion.....]                    [shared|rest................]....
+
+so that padding stands on the right only, and only up to the longest row of the micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from rollouts.episode import Episode, Segment
+
+Batch = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One training row: a segment and an advantage for each of its completion tokens, (T,)."""
+
+    segment: Segment
+    advantages: tuple[float, ...]
+
+
+def rows_of(episode: Episode, turn_advantages: Sequence[float]) -> list[Row]:
+    """The rows of an episode; segments in which the trained policy sampled nothing give none.
+
+    Args:
+        turn_advantages: One for each trained turn of the episode, in order over all segments.
+    """
+    remaining = iter(turn_advantages)
+    rows: list[Row] = []
+    for segment in episode.segments:
+        advantages: list[float] = []
+        for turn in segment.turns:
+            advantages += [0.0] * len(turn.appended_ids)
+            advantages += [next(remaining) if turn.trained else 0.0] * len(turn.sampled_ids)
+        if segment.sampled_tokens:
+            rows.append(Row(segment, tuple(advantages)))
+    if next(remaining, None) is not None:
+        raise AssertionError("there are more advantages than trained turns")
+    return rows
+
+
+def assert_exactly_once(episodes: Sequence[Episode], rows: Sequence[Row]) -> None:
+    """Law L3: every token that the policy sampled is in one row, unmasked, with its log-probability; no other is.
+
+    Raises:
+        AssertionError: It is not so.
+    """
+    sampled = [
+        (token, logprob)
+        for episode in episodes
+        for segment in episode.segments
+        for turn in segment.turns
+        if turn.trained
+        for token, logprob in zip(turn.sampled_ids, turn.logprobs, strict=True)
+    ]
+    trained = [
+        (token, logprob)
+        for row in rows
+        for token, logprob, bit in zip(
+            row.segment.completion_ids, row.segment.logprobs, row.segment.loss_mask, strict=True
+        )
+        if bit
+    ]
+    if sampled != trained:
+        raise AssertionError(f"{len(sampled)} tokens were sampled, {len(trained)} are trained, and they must be the same")
+    for row in rows:
+        if len(row.advantages) != len(row.segment.completion_ids):
+            raise AssertionError(f"{len(row.advantages)} advantages for {len(row.segment.completion_ids)} tokens")
+
+
+def collate(rows: Sequence[Row], count: int, pad_id: int, device: torch.device | str) -> Batch:
+    """The rows as TRL's batch, filled up with rows of padding to ``count``.
+
+    Returns:
+        ``prompt_ids``, ``prompt_mask`` (R, P); ``completion_ids``, ``completion_mask``, ``tool_mask``, ``advantages``,
+        ``sampling_logps`` (R, T). A row of padding has one prompt token and one completion token, both masked from the
+        loss, so that a forward pass over it is defined.
+    """
+    if len(rows) > count:
+        raise AssertionError(f"{len(rows)} rows do not fit into {count}")
+    prompt = max((len(row.segment.prompt_ids) for row in rows), default=1)
+    completion = max((len(row.segment.completion_ids) for row in rows), default=1)
+    batch: Batch = {
+        "prompt_ids": torch.full((count, prompt), pad_id),
+        "prompt_mask": torch.zeros((count, prompt), dtype=torch.long),
+        "completion_ids": torch.full((count, completion), pad_id),
+        "completion_mask": torch.zeros((count, completion), dtype=torch.long),
+        "tool_mask": torch.zeros((count, completion), dtype=torch.long),
+        "advantages": torch.zeros((count, completion)),
+        "sampling_logps": torch.zeros((count, completion)),
+    }
+    for index, row in enumerate(rows):
+        segment, p, t = row.segment, len(row.segment.prompt_ids), len(row.segment.completion_ids)
+        batch["prompt_ids"][index, prompt - p :] = torch.tensor(segment.prompt_ids)
+        batch["prompt_mask"][index, prompt - p :] = 1
+        batch["completion_ids"][index, :t] = torch.tensor(segment.completion_ids)
+        batch["completion_mask"][index, :t] = 1
+        batch["tool_mask"][index, :t] = torch.tensor(segment.loss_mask)
+        batch["advantages"][index, :t] = torch.tensor(row.advantages)
+        batch["sampling_logps"][index, :t] = torch.tensor(segment.logprobs)
+    batch["prompt_mask"][len(rows) :, -1] = 1
+    batch["completion_mask"][len(rows) :, 0] = 1
+    return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Rows that are forwarded together, in TRL's names.
+
+    Attributes:
+        batch: As :func:`collate` returns it, padded on the right only.
+        rows: Indices of its rows in the batch that it was cut from.
+        tokens: Tokens forwarded, padding left out.
+        padding: Padding forwarded.
+    """
+
+    batch: Batch
+    rows: tuple[int, ...]
+    tokens: int
+    padding: int
+
+
+def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idle: bool) -> Iterator[MicroBatch]:
+    """Cut a batch into micro-batches of at most ``token_budget`` tokens, padding included (or of one row).
+
+    Args:
+        batch: As :func:`collate` returns it, perhaps with more (R, T) tensors.
+        token_budget: Rows times the longest of them.
+        skip_idle: Leave out rows in which every advantage is zero, since they have no gradient.
+    """
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    wanted = ((batch["advantages"] * mask) != 0).any(1) if skip_idle else mask.any(1)
+    prompts, lengths = batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1)
+    totals = (prompts + lengths).tolist()
+    order = sorted((index for index in range(len(totals)) if wanted[index]), key=lambda index: totals[index])
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * totals[order[end]] <= token_budget:
+            end += 1
+        yield _cut(batch, order[start:end])
+        start = end
+
+
+def _cut(batch: Mapping[str, torch.Tensor], rows: list[int]) -> MicroBatch:
+    """Some rows, padded to the longest of them."""
+    index = torch.tensor(rows, device=batch["prompt_ids"].device)
+    prompt_lengths = batch["prompt_mask"][index].sum(1)
+    completion_lengths = batch["completion_mask"][index].sum(1)
+    shared = int(prompt_lengths.min())
+    width = int((prompt_lengths + completion_lengths).max())
+    prompt_width = batch["prompt_ids"].size(1)
+    # Column of the old layout that stands in each column of the new one, (B, width).
+    columns = torch.arange(width, device=index.device)[None] + (prompt_width - prompt_lengths)[:, None]
+    real = torch.arange(width, device=index.device)[None] < (prompt_lengths + completion_lengths)[:, None]
+    columns = columns.clamp(max=prompt_width + batch["completion_ids"].size(1) - 1)
+
+    def moved(prompt_part: torch.Tensor, completion_part: torch.Tensor) -> torch.Tensor:
+        whole = torch.cat([prompt_part, completion_part], 1)[index]
+        return torch.gather(whole, 1, columns) * real.to(whole.dtype)
+
+    ids = moved(batch["prompt_ids"], batch["completion_ids"])
+    mask = moved(batch["prompt_mask"], batch["completion_mask"])
+    cut: Batch = {
+        "prompt_ids": ids[:, :shared],
+        "prompt_mask": mask[:, :shared],
+        "completion_ids": ids[:, shared:],
+        "completion_mask": mask[:, shared:],
+    }
+    for name, tensor in batch.items():
+        if name not in cut:
+            if tensor.dim() == 2:
+                filling = torch.zeros_like(batch["prompt_ids"], dtype=tensor.dtype)
+                cut[name] = moved(filling, tensor)[:, shared:]
+            else:
+                cut[name] = tensor
+    tokens = int(real.sum())
+    return MicroBatch(cut, tuple(rows), tokens, real.numel() - tokens)

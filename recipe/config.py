@@ -1,0 +1,253 @@
+"""All that a YAML may say. Each field is documented under its name; what cannot work is refused before anything loads.
+
+A YAML is flat: the fields of these dataclasses and of TRL's ``GRPOConfig`` side by side, as ``TrlParser`` reads them.
+Values such as ``environment: package.module:Name`` name code that will be imported and run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trl import GRPOConfig
+
+from rollouts.runner import Limits
+from summarization.prompts import STYLES, PromptStyle
+from summarization.resolve import UserError, closest
+from summarization.trigger import TokenBudget
+
+STAGES = ("midtrain", "grpo", "eval")
+ADMITTED_LOSSES = {
+    "dapo": "",
+    "cispo": "",
+    "vespo": "",
+}
+UNFINISHED = ("zero_reward", "mask_loss", "drop")
+
+
+def refuse(field_name: str, value: object, remedy: str) -> None:
+    """Raise the error that names a field, its value and what would be right."""
+    raise UserError(f"{field_name} is {value!r}: {remedy}")
+
+
+def _at_least(arguments: object, least: float, *names: str) -> None:
+    for name in names:
+        value = getattr(arguments, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+            refuse(name, value, f"must be a number of at least {least}")
+
+
+@dataclass
+class PolicyArguments:
+    """Which model is trained."""
+
+    policy: str = field(
+        default="tiny",
+        metadata={"help": "A hub id, a folder, `smollm2-135m`, or `tiny` (built on the spot, needs nothing)."},
+    )
+    policy_layers: int = field(default=3, metadata={"help": "Layers of the tiny policy."})
+    policy_hidden: int = field(default=128, metadata={"help": "Hidden size of the tiny policy."})
+    policy_seed: int = field(default=0, metadata={"help": "Seed of the tiny policy's first weights."})
+    policy_dtype: str = field(
+        default="float32", metadata={"help": "Type of the master weights; `bf16: true` runs forward passes in bfloat16."}
+    )
+    policy_attention: str | None = field(
+        default=None, metadata={"help": "`attn_implementation` of transformers; flash_attention_2 needs a GPU."}
+    )
+    trust_policy_code: bool = field(default=False, metadata={"help": "Run code that comes with the model's files."})
+    template_kwargs: dict[str, Any] = field(
+        default_factory=dict, metadata={"help": "Passed to the chat template, such as `enable_thinking: false`."}
+    )
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "policy_layers", "policy_hidden")
+        if self.policy_hidden % 4:
+            refuse("policy_hidden", self.policy_hidden, "must be a multiple of 4, the number of heads")
+        if self.policy_dtype not in ("float32", "bfloat16"):
+            refuse("policy_dtype", self.policy_dtype, closest(self.policy_dtype, ["float32", "bfloat16"]))
+        looks_like_folder = self.policy.startswith((".", "/", "~")) or self.policy.endswith("/")
+        if looks_like_folder and not Path(self.policy).expanduser().is_dir():
+            refuse("policy", self.policy, "there is no such folder; name a folder with a saved model or a hub id")
+
+
+@dataclass
+class EpisodeArguments:
+    """What an episode happens in, and what bounds it."""
+
+    environment: str = field(default="recall", metadata={"help": "A built-in name or `package.module:Name`."})
+    environment_kwargs: dict[str, Any] = field(default_factory=dict, metadata={"help": "Passed to the environment."})
+    train_file: str | None = field(
+        default=None, metadata={"help": "Task rows as JSON lines; without it the environment's own tasks are drawn."}
+    )
+    task_kinds: list[str] = field(default_factory=lambda: ["find"], metadata={"help": "Kinds of generated tasks."})
+    task_words: list[int] = field(
+        default_factory=lambda: [600, 800], metadata={"help": "Shortest and longest training episode, in words."}
+    )
+    train_tasks: int = field(default=100_000, metadata={"help": "How many training tasks are drawn."})
+    window: int = field(default=4096, metadata={"help": "Tokens that the policy's context may ever hold."})
+    act_tokens: int = field(default=256, metadata={"help": "The most tokens of one act."})
+    max_turns: int = field(default=0, metadata={"help": "The most acts of an episode; 0 for no limit."})
+    max_compactions: int = field(default=0, metadata={"help": "The most compactions of an episode; 0 for no limit."})
+    oversize: str = field(default="split", metadata={"help": "An observation too large for a window: split or cut."})
+    episode_seconds: float = field(default=0.0, metadata={"help": "The longest an episode may take; 0 for no limit."})
+    sessions: int = field(default=128, metadata={"help": "Episodes that are sampled from at the same time."})
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "train_tasks", "window", "act_tokens", "sessions")
+        _at_least(self, 0, "max_turns", "max_compactions", "episode_seconds")
+        if self.oversize not in ("split", "cut"):
+            refuse("oversize", self.oversize, closest(self.oversize, ["split", "cut"]))
+        words = self.task_words
+        if len(words) != 2 or not all(isinstance(n, int) for n in words) or not 0 <= words[0] <= words[1]:
+            refuse("task_words", words, "must be two whole numbers, the shortest and the longest, like [600, 800]")
+        if self.train_file is not None and not Path(self.train_file).is_file():
+            refuse("train_file", self.train_file, "there is no such file")
+
+    def limits(self, keep_segments: bool = True) -> Limits:
+        """The bounds of one episode."""
+        return Limits(
+            window=self.window,
+            act_tokens=self.act_tokens,
+            max_turns=self.max_turns,
+            max_compactions=self.max_compactions,
+            oversize=self.oversize,
+            seconds=self.episode_seconds,
+            keep_segments=keep_segments,
+        )
+
+
+@dataclass
+class CompactionArguments:
+    """How the context is compacted."""
+
+    strategy: str = field(default="self_summary", metadata={"help": "A built-in name or `package.module:Name`."})
+    summary_tokens: int = field(default=1024, metadata={"help": "The most tokens of one summary, scratch included."})
+    keep_last: int = field(default=0, metadata={"help": "Messages kept verbatim after the summary."})
+    trigger_low: float = field(
+        default=1.0, metadata={"help": "Smallest share of the window at which a compaction may be due."}
+    )
+    trigger_high: float = field(default=1.0, metadata={"help": "Largest such share; above `trigger_low` it is drawn."})
+    prompt_style: str = field(default="default", metadata={"help": "The words around a compaction: default or tiny."})
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "summary_tokens")
+        _at_least(self, 0, "keep_last")
+        if self.prompt_style not in STYLES:
+            refuse("prompt_style", self.prompt_style, closest(self.prompt_style, STYLES))
+        try:
+            self.trigger()
+        except ValueError as error:
+            raise UserError(f"trigger_low, trigger_high: {error}") from error
+
+    def trigger(self) -> TokenBudget:
+        """When a compaction is due."""
+        return TokenBudget(self.trigger_low, self.trigger_high)
+
+    def style(self) -> PromptStyle:
+        """The words around a compaction."""
+        return STYLES[self.prompt_style]
+
+
+@dataclass
+class CreditArguments:
+    """How rewards become advantages."""
+
+    credit: str = field(default="joint", metadata={"help": "A built-in credit rule or `package.module:Name`."})
+    unfinished: str = field(
+        default="zero_reward",
+        metadata={"help": "Episodes that did not finish: zero_reward, mask_loss (baseline only) or drop."},
+    )
+    summary_length_penalty: float = field(default=0.0, metadata={"help": "Taken from the reward per summary token."})
+    malformed_penalty: float = field(default=0.0, metadata={"help": "Taken from the reward per malformed summary."})
+
+    def __post_init__(self) -> None:
+        _at_least(self, 0, "summary_length_penalty", "malformed_penalty")
+        if self.unfinished not in UNFINISHED:
+            refuse("unfinished", self.unfinished, closest(self.unfinished, list(UNFINISHED)))
+
+
+@dataclass
+class StageArguments:
+    """What a run consists of."""
+
+    stages: list[str] = field(default_factory=lambda: ["grpo"], metadata={"help": "Of midtrain, grpo, eval; in order."})
+    midtrain_span_steps: int = field(default=0, metadata={"help": "Steps on repeated spans, which form the copy circuit."})
+    midtrain_steps: int = field(default=0, metadata={"help": "Steps on demonstrations."})
+    midtrain_batch: int = field(default=48, metadata={"help": "Demonstrations a step."})
+    midtrain_span_batch: int = field(default=96, metadata={"help": "Repeated spans a step."})
+    midtrain_learning_rate: float = field(default=3e-3, metadata={"help": "Peak learning rate of mid-training."})
+    midtrain_expert_share: float = field(
+        default=0.35, metadata={"help": "Share of demonstrated summaries that keep what the task needs."}
+    )
+    midtrain_drill_share: float = field(default=0.6, metadata={"help": "Share of demonstrations that practise lookups."})
+    midtrain_words: list[int] = field(
+        default_factory=lambda: [100, 700], metadata={"help": "Shortest and longest demonstration, in words."}
+    )
+    midtrain_least_accuracy: float = field(
+        default=0.9, metadata={"help": "Copy and lookup accuracy below which GRPO is not started."}
+    )
+    eval_lengths: list[int] = field(default_factory=list, metadata={"help": "Lengths of evaluation episodes, in words."})
+    eval_tasks: int = field(default=64, metadata={"help": "Held-out tasks of each length."})
+    eval_long_tasks: int = field(default=16, metadata={"help": "Held-out tasks of lengths over 20,000 words."})
+    eval_baseline_factor: int = field(
+        default=5, metadata={"help": "The untrained baseline's summary budget, in multiples of `summary_tokens`."}
+    )
+    eval_temperature: float = field(default=0.0, metadata={"help": "Sampling temperature of evaluations; 0 is greedy."})
+    eval_every: int = field(default=0, metadata={"help": "GRPO steps between evaluations on held-out tasks; 0 for none."})
+    save_transcripts: int = field(default=0, metadata={"help": "Episodes of the last batch that are saved as text."})
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            refuse("stages", self.stages, f"must name some of {', '.join(STAGES)}")
+        for stage in self.stages:
+            if stage not in STAGES:
+                refuse("stages", stage, closest(stage, list(STAGES)))
+        if [s for s in STAGES if s in self.stages] != list(self.stages):
+            refuse("stages", self.stages, f"must be in the order {', '.join(STAGES)}, each at most once")
+        _at_least(self, 0, "midtrain_span_steps", "midtrain_steps", "eval_temperature", "eval_every", "save_transcripts")
+        _at_least(self, 1, "midtrain_batch", "midtrain_span_batch", "eval_tasks", "eval_long_tasks", "eval_baseline_factor")
+        for name in ("midtrain_expert_share", "midtrain_drill_share", "midtrain_least_accuracy"):
+            if not 0 <= getattr(self, name) <= 1:
+                refuse(name, getattr(self, name), "must be a share between 0 and 1")
+        if "midtrain" in self.stages and not self.midtrain_steps:
+            refuse("midtrain_steps", self.midtrain_steps, "stage 'midtrain' needs at least 1 step")
+        if "eval" in self.stages and not self.eval_lengths:
+            refuse("eval_lengths", self.eval_lengths, "stage 'eval' needs at least one length, such as [700, 5600]")
+
+
+@dataclass
+class TrainingConfig(GRPOConfig):
+    """TRL's ``GRPOConfig`` with the defaults of this recipe, and refusals of what would break its laws."""
+
+    loss_type: str = field(default="dapo", metadata={"help": "A loss that divides by the tokens of the whole step."})
+    scale_rewards: str = field(default="none", metadata={"help": "`none`: advantages are not divided by a deviation."})
+    beta: float = field(default=0.0, metadata={"help": "Weight of the KL term."})
+    token_budget: int = field(
+        default=16384, metadata={"help": "Tokens, padding included, of one forward and backward pass in training."}
+    )
+    skip_idle_rows: bool = field(
+        default=True, metadata={"help": "Rows whose advantages are all zero are not forwarded (entropy leaves them out)."}
+    )
+    importance_correction: str = field(
+        default="none", metadata={"help": "`token`: truncated importance weights, trainer over sampler; or `none`."}
+    )
+    importance_cap: float = field(default=2.0, metadata={"help": "Where importance weights are truncated."})
+
+    def __post_init__(self) -> None:
+        if self.loss_type not in ADMITTED_LOSSES:
+            refuse(
+                "loss_type",
+                self.loss_type,
+                f"it counts rows, so cutting an episode into segments would change the loss; use one of "
+                f"{', '.join(ADMITTED_LOSSES)}",
+            )
+        if self.num_generations is not None and self.num_generations < 2:
+            refuse("num_generations", self.num_generations, "a group needs at least 2 episodes to have a baseline")
+        if self.token_budget < 1:
+            refuse("token_budget", self.token_budget, "must be at least 1")
+        if self.top_entropy_quantile < 1.0:
+            refuse("top_entropy_quantile", self.top_entropy_quantile, "it depends on how rows are cut; leave it at 1.0")
+        if self.importance_correction not in ("none", "token"):
+            refuse("importance_correction", self.importance_correction, closest(self.importance_correction, ["none", "token"]))
+        super().__post_init__()

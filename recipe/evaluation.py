@@ -1,0 +1,182 @@
+"""What a run evaluates: on held-out tasks, the policy before and after, and each way to compact side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from eval.evaluate import evaluate
+from eval.results import Cell, cell_from_dict, cell_to_dict
+from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
+from recipe.trainer import SelfSummarizationTrainer
+from rollouts.engines.transformers import TransformersEngine
+from rollouts.environment import Environment
+from rollouts.environments.recall import tasks
+from rollouts.episode import Episode
+from rollouts.rendering import Renderer
+from rollouts.runner import Job
+from summarization.resolve import resolve
+from summarization.strategies import BUILTIN, Strategy
+
+LONG = 20_000
+HELD_OUT_SEED = 1
+
+
+def make_strategy(compaction: CompactionArguments, name: str, summary_tokens: int | None = None) -> Strategy:
+    """A strategy by name, with those of the YAML's settings that it has a field for."""
+    kind = resolve(name, BUILTIN, "strategy")
+    settings = {
+        "summary_tokens": compaction.summary_tokens if summary_tokens is None else summary_tokens,
+        "trigger": compaction.trigger(),
+        "style": compaction.style(),
+        "keep_last": compaction.keep_last,
+    }
+    if name in ("sliding_window", "none"):
+        del settings["summary_tokens"]
+    known = {field.name for field in fields(kind)}
+    return kind(**{field: value for field, value in settings.items() if field in known})
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One cell to be measured.
+
+    Attributes:
+        stage: ``before`` or ``after``.
+        name: The strategy as reports call it.
+        strategy: The strategy.
+        length: Of the episodes, in words.
+    """
+
+    stage: str
+    name: str
+    strategy: Strategy
+    length: int
+
+    @property
+    def key(self) -> str:
+        """Names the cell in the run's folder."""
+        return f"{self.stage}/{self.name}/{self.length}"
+
+
+def measures(compaction: CompactionArguments, stages: StageArguments) -> Iterator[Measure]:
+    """The cells of a run: every strategy at the first length (the training length), the trained one at all."""
+    factor = stages.eval_baseline_factor
+    plain = replace(compaction, trigger_low=1.0, trigger_high=1.0)
+    own = make_strategy(plain, "self_summary")
+    large = make_strategy(plain, "self_summary", factor * compaction.summary_tokens)
+    frozen = make_strategy(plain, "frozen_summary")
+    sliding = make_strategy(plain, "sliding_window")
+    for index, length in enumerate(stages.eval_lengths):
+        if length < LONG:
+            yield Measure("before", "self_summary", own, length)
+            yield Measure("before", f"self_summary_{factor}x", large, length)
+            yield Measure("after", "sliding_window", sliding, length)
+        if index == 0:
+            yield Measure("after", "frozen_summary", frozen, length)
+        yield Measure("after", "self_summary", own, length)
+
+
+class HeldOut:
+    """Evaluates policies on held-out tasks at fixed seeds; finished cells are kept in a file and not run again."""
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        environment: Callable[[], Environment],
+        episodes: EpisodeArguments,
+        stages: StageArguments,
+        cells: Path,
+    ) -> None:
+        self.renderer, self.environment = renderer, environment
+        self.episodes, self.stages, self.cells = episodes, stages, cells
+
+    def finished(self) -> dict[str, Cell]:
+        """The cells that earlier runs finished, by key."""
+        if not self.cells.is_file():
+            return {}
+        lines = [json.loads(line) for line in self.cells.read_text().splitlines()]
+        return {line["key"]: cell_from_dict(line["cell"]) for line in lines}
+
+    def tasks(self, length: int, count: int | None = None, split: str = "test") -> list[dict[str, Any]]:
+        """The held-out tasks of a length; the same for every policy and strategy."""
+        if count is None:
+            count = self.stages.eval_tasks if length < LONG else self.stages.eval_long_tasks
+        return list(tasks(split, count, length, self.episodes.task_kinds, HELD_OUT_SEED))
+
+    def engine(self, model: PreTrainedModel, sessions: int | None = None) -> TransformersEngine:
+        """An engine that samples as evaluations do."""
+        return TransformersEngine(
+            model,
+            window=self.episodes.window,
+            stop_ids=self.renderer.stop_ids,
+            temperature=self.stages.eval_temperature,
+            max_sessions=sessions or min(self.episodes.sessions, self.stages.eval_tasks),
+        )
+
+    def run(
+        self,
+        measure: Measure,
+        engines: Mapping[str, TransformersEngine],
+        on_episode: Callable[[Job, Episode], None] | None = None,
+    ) -> Cell:
+        """Evaluate one cell and keep it."""
+        cell = evaluate(
+            measure.stage,
+            measure.name,
+            measure.strategy,
+            self.tasks(measure.length),
+            measure.length,
+            self.environment,
+            engines,
+            self.renderer,
+            self.episodes.limits(keep_segments=False),
+            HELD_OUT_SEED,
+            on_episode,
+        )
+        self.cells.parent.mkdir(parents=True, exist_ok=True)
+        with self.cells.open("a") as file:
+            file.write(json.dumps({"key": measure.key, "cell": cell_to_dict(cell)}) + "\n")
+        return cell
+
+
+class EvaluateWhileTraining(TrainerCallback):
+    """Every so many steps, measures success on held-out tasks and logs it beside the training metrics."""
+
+    def __init__(self, held_out: HeldOut, strategy: Strategy, every: int, count: int = 32) -> None:
+        self.held_out, self.strategy, self.every, self.count = held_out, strategy, every, count
+        self.trainer: SelfSummarizationTrainer | None = None
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if self.trainer is None or state.global_step % self.every or not state.is_world_process_zero:
+            return
+        length = self.held_out.stages.eval_lengths[0] if self.held_out.stages.eval_lengths else 0
+        length = length or sum(self.held_out.episodes.task_words) // 2
+        cell = evaluate(
+            "during",
+            self.strategy.name,
+            self.strategy,
+            self.held_out.tasks(length, self.count, split="eval"),
+            length,
+            self.held_out.environment,
+            {"policy": self.held_out.engine(self.trainer.accelerator.unwrap_model(self.trainer.model))},
+            self.held_out.renderer,
+            self.held_out.episodes.limits(keep_segments=False),
+            HELD_OUT_SEED,
+        )
+        count = max(1, len(cell.outcomes))
+        compactions = max(1, sum(outcome.compactions for outcome in cell.outcomes))
+        self.trainer.log_beside(
+            {
+                "eval/success": sum(outcome.success for outcome in cell.outcomes) / count,
+                "eval/compactions": sum(outcome.compactions for outcome in cell.outcomes) / count,
+                "eval/summary_tokens": sum(outcome.summary_tokens for outcome in cell.outcomes) / compactions,
+            }
+        )

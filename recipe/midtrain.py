@@ -1,0 +1,210 @@
+"""Stage 1, mid-training: supervised fine-tuning on demonstrations, so that the policy knows the form.
+
+First repeated spans, from which a random model grows the circuit that copies; then windows written by experts and by
+careless writers. Before GRPO may start, copying and looking things up are measured by themselves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
+from recipe.demonstrations import demonstrations, repeated_spans
+from recipe.policy import Policy
+from rollouts.episode import Segment, TurnKind
+from rollouts.rendering import Renderer
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Skills:
+    """What a policy can do before it is taught what to keep, each as a share of tokens predicted right.
+
+    Attributes:
+        copying: The second half of repeated spans.
+        lookup: Answers to questions about what stands in the window.
+    """
+
+    copying: float
+    lookup: float
+
+
+def midtrain(
+    policy: Policy,
+    renderer: Renderer,
+    episodes: EpisodeArguments,
+    compaction: CompactionArguments,
+    stages: StageArguments,
+    output_dir: Path,
+    seed: int,
+    callbacks: list[TrainerCallback],
+    report_to: list[str],
+    resume: str | None = None,
+) -> None:
+    """Train ``policy`` in place and save it in ``output_dir``.
+
+    Args:
+        resume: A checkpoint folder to go on from.
+    """
+    dataset = _dataset(policy, renderer, episodes, compaction, stages, seed)
+    steps = stages.midtrain_span_steps + stages.midtrain_steps
+    trainer = SFTTrainer(
+        model=policy.model,
+        processing_class=policy.tokenizer,
+        train_dataset=dataset,
+        callbacks=callbacks,
+        args=SFTConfig(
+            output_dir=str(output_dir),
+            max_steps=steps,
+            # One row of the dataset is one whole batch, so that spans and demonstrations can have batches of their own.
+            per_device_train_batch_size=1,
+            train_sampling_strategy="sequential",
+            learning_rate=stages.midtrain_learning_rate,
+            lr_scheduler_type="warmup_stable_decay",
+            lr_scheduler_kwargs={"num_decay_steps": steps // 2, "min_lr_ratio": 0.02, "decay_type": "linear"},
+            warmup_steps=min(50, steps // 10 + 1),
+            adam_beta2=0.98,
+            weight_decay=0.01,
+            logging_steps=25,
+            save_strategy="steps",
+            save_steps=max(1, steps // 3),
+            save_total_limit=1,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            remove_unused_columns=False,
+            bf16=False,
+            gradient_checkpointing=False,
+            disable_tqdm=True,
+            seed=seed,
+            report_to=report_to,
+            run_name=f"{output_dir.name}",
+            use_cpu=not torch.cuda.is_available(),
+        ),
+        data_collator=_collate,
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    trainer.save_model(str(output_dir))
+
+
+def measure_skills(policy: Policy, renderer: Renderer, segments: Iterable[Segment], seed: int) -> Skills:
+    """Measure copying on fresh spans and lookup on the acts of ``segments``."""
+    spans = list(repeated_spans(_plain_tokens(policy), 64, 6, 24, seed))
+    copying = _accuracy(policy.model, [(span, [0] * (len(span) // 2 + 1) + [1] * (len(span) // 2 - 1)) for span in spans])
+    rows = [
+        (
+            [*segment.prompt_ids, *segment.completion_ids],
+            [0] * len(segment.prompt_ids) + [int(kind is TurnKind.ACT) for kind in segment.kinds],
+        )
+        for segment in segments
+    ]
+    return Skills(copying, _accuracy(policy.model, [row for row in rows if any(row[1])]))
+
+
+def held_out_drills(
+    renderer: Renderer, episodes: EpisodeArguments, compaction: CompactionArguments, count: int, seed: int
+) -> list[Segment]:
+    """Drill windows that mid-training has not seen."""
+    rows = demonstrations(
+        renderer,
+        episodes.limits(),
+        episodes.environment_kwargs,
+        [compaction.summary_tokens],
+        episodes.task_kinds,
+        expert_share=1.0,
+        drill_share=1.0,
+        words=(100, 400),
+        seed=seed + 7_000_003,
+    )
+    return list(itertools.islice(rows, count))
+
+
+@torch.no_grad()
+def _accuracy(model: PreTrainedModel, rows: list[tuple[list[int], list[int]]], batch: int = 32) -> float:
+    """Share of the marked tokens that the model puts first."""
+    right = total = 0
+    training = model.training
+    model.eval()
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        ids = pad_sequence([torch.tensor(row) for row, _ in part], batch_first=True).to(model.device)  # (B, T)
+        marked = pad_sequence([torch.tensor(mask) for _, mask in part], batch_first=True).to(model.device).bool()
+        predicted = model(input_ids=ids).logits[:, :-1].argmax(-1)  # (B, T-1)
+        right += int(((predicted == ids[:, 1:]) & marked[:, 1:]).sum())
+        total += int(marked[:, 1:].sum())
+    model.train(training)
+    return right / max(1, total)
+
+
+def _plain_tokens(policy: Policy) -> list[int]:
+    special = set(policy.tokenizer.all_special_ids)
+    return [token for token in range(len(policy.tokenizer)) if token not in special]
+
+
+def _dataset(
+    policy: Policy,
+    renderer: Renderer,
+    episodes: EpisodeArguments,
+    compaction: CompactionArguments,
+    stages: StageArguments,
+    seed: int,
+) -> Dataset:
+    """One row a step: the sequences of a batch and their labels."""
+
+    def batches() -> Iterable[dict[str, list[list[int]]]]:
+        spans = repeated_spans(
+            _plain_tokens(policy), stages.midtrain_span_steps * stages.midtrain_span_batch, 6, 24, seed
+        )
+        for _ in range(stages.midtrain_span_steps):
+            rows = list(itertools.islice(spans, stages.midtrain_span_batch))
+            yield {"input_ids": rows, "labels": [[IGNORED] * (len(r) // 2) + r[len(r) // 2 :] for r in rows]}
+        segments = demonstrations(
+            renderer,
+            episodes.limits(),
+            episodes.environment_kwargs,
+            [compaction.summary_tokens, stages.eval_baseline_factor * compaction.summary_tokens],
+            episodes.task_kinds,
+            stages.midtrain_expert_share,
+            stages.midtrain_drill_share,
+            (stages.midtrain_words[0], stages.midtrain_words[1]),
+            seed,
+        )
+        rng = random.Random(f"shuffle/{seed}")
+        pool: list[Segment] = []
+        for _ in range(stages.midtrain_steps):
+            # Windows of one episode follow each other; a pool of many batches keeps them apart.
+            while len(pool) < 16 * stages.midtrain_batch:
+                pool.append(next(segments))
+            rng.shuffle(pool)
+            batch, pool = pool[: stages.midtrain_batch], pool[stages.midtrain_batch :]
+            yield {
+                "input_ids": [[*s.prompt_ids, *s.completion_ids] for s in batch],
+                "labels": [_labels(s) for s in batch],
+            }
+
+    return Dataset.from_list(list(batches()))
+
+
+def _labels(segment: Segment) -> list[int]:
+    pairs = zip(segment.completion_ids, segment.loss_mask, strict=True)
+    return [IGNORED] * len(segment.prompt_ids) + [token if trained else IGNORED for token, trained in pairs]
+
+
+def _collate(rows: list[dict[str, list[list[int]]]]) -> dict[str, torch.Tensor]:
+    """Pad the sequences of one batch on the right, (B, T); padding needs no mask because attention is causal."""
+    (row,) = rows
+    return {
+        "input_ids": pad_sequence([torch.tensor(ids) for ids in row["input_ids"]], batch_first=True),
+        "labels": pad_sequence(
+            [torch.tensor(labels) for labels in row["labels"]], batch_first=True, padding_value=IGNORED
+        ),
+    }

@@ -1,0 +1,56 @@
+"""Where the trainer's episodes come from: task rows in, episodes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rollouts.collect import collect
+from rollouts.engines.transformers import TransformersEngine
+from rollouts.environment import Environment
+from rollouts.episode import Episode
+from rollouts.jobs import jobs
+from rollouts.rendering import Renderer
+from rollouts.runner import Limits
+from summarization.strategies import Strategy
+
+
+class Collector:
+    """Plays the episodes of one generation batch with the policy as it is now.
+
+    Args:
+        engine: Of the policy; what it kept is dropped before each batch, since the weights have changed.
+        renderer: For the policy's tokenizer.
+        environment: Makes one environment an episode.
+        strategy: How the context is compacted.
+        limits: Of every episode.
+        seed: Of the run; with the number of the batch it determines every draw.
+        frozen: Engine of the policy that writes the summaries, where the strategy asks for one.
+
+    Attributes:
+        last: The episodes of the latest batch, for transcripts.
+    """
+
+    def __init__(
+        self,
+        engine: TransformersEngine,
+        renderer: Renderer,
+        environment: Callable[[], Environment],
+        strategy: Strategy,
+        limits: Limits,
+        seed: int,
+        frozen: TransformersEngine | None = None,
+    ) -> None:
+        self.engine, self.renderer, self.environment = engine, renderer, environment
+        self.strategy, self.limits, self.seed, self.frozen = strategy, limits, seed, frozen
+        self.last: list[Episode] = []
+
+    def __call__(self, tasks: Sequence[Mapping[str, Any]], attempts: Sequence[int], batch: int) -> list[Episode]:
+        """Play one episode for each row; see :class:`recipe.trainer.Collect`."""
+        self.engine.reset()
+        engines = {"policy": self.engine}
+        if self.frozen is not None:
+            engines["frozen"] = self.frozen
+        made = jobs(tasks, self.environment, self.strategy, self.seed * 1_000_003 + batch, attempts)
+        self.last = collect(made, engines, self.renderer, self.limits)
+        return self.last

@@ -1,0 +1,261 @@
+"""The stages of a run and what they leave in its folder.
+
+    output_dir/
+      arguments.yaml         what was asked for
+      history.jsonl          every log of every stage
+      midtrain/              the policy after mid-training (the untrained baseline), skills.json
+      grpo/checkpoint-N/     what a cut run resumes from
+      policy/                the policy after GRPO: loads with AutoModelForCausalLM
+      eval/cells.jsonl       one finished evaluation cell a line
+      report.json, report.md, report.png
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from datasets import Dataset
+from rich.console import Console
+from transformers.trainer_utils import get_last_checkpoint
+
+from recipe.arguments import Arguments
+from recipe.evaluation import EvaluateWhileTraining, HeldOut, make_strategy, measures
+from recipe.figures import figures
+from recipe.midtrain import Skills, held_out_drills, measure_skills, midtrain
+from recipe.policy import Policy, load_policy
+from recipe.rollout import Collector
+from recipe.tracking import Progress, clock, name_wandb_run, read_history
+from recipe.trainer import SelfSummarizationTrainer
+from rollouts.engines.transformers import TransformersEngine
+from rollouts.environments.recall import tasks
+from rollouts.files import write_atomically
+from rollouts.jobs import environment_maker, jobs
+from rollouts.rendering import Renderer
+from rollouts.runner import play
+from summarization.resolve import UserError
+
+# Fields that may differ when a run is resumed: they change what is shown, not what is computed.
+FREE_FIELDS = ("report_to", "logging_steps", "save_steps", "stages", "source")
+
+
+class Run:
+    """One run: its arguments, its folder, and a method for each stage.
+
+    Raises:
+        UserError: The folder holds a run of other arguments, or the first episode cannot be opened.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.folder = arguments.output_dir
+        self.main = arguments.training.process_index == 0
+        self.console = Console(quiet=not self.main)
+        self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
+        self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
+        self.policy = load_policy(arguments.policy)
+        self.renderer = Renderer(self.policy.tokenizer, template_kwargs=arguments.policy.template_kwargs)
+        self.open_one_episode()
+        self.claim_folder()
+        name_wandb_run(self.folder)
+
+    @cached_property
+    def held_out(self) -> HeldOut:
+        """The evaluation on held-out tasks."""
+        a = self.arguments
+        return HeldOut(self.renderer, self.environment, a.episodes, a.stages, self.folder / "eval" / "cells.jsonl")
+
+    def open_one_episode(self) -> None:
+        """Reset one environment and render its first prompt, so that what cannot work is refused before training."""
+        for task in self.train_tasks(1):
+            for job in jobs([task], self.environment, self.strategy, seed=0):
+                next(play(job, self.renderer, self.arguments.episodes.limits()), None)
+
+    def train_tasks(self, count: int) -> list[dict[str, Any]]:
+        """The first ``count`` training tasks, drawn or read.
+
+        Raises:
+            UserError: A line of the task file is no JSON object.
+        """
+        episodes = self.arguments.episodes
+        if episodes.train_file is None:
+            words = (episodes.task_words[0], episodes.task_words[1])
+            return list(tasks("train", count, words, episodes.task_kinds, self.arguments.training.seed))
+        rows: list[dict[str, Any]] = []
+        for number, line in enumerate(Path(episodes.train_file).read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UserError(f"{episodes.train_file}, line {number}: is no JSON ({error.msg})") from error
+            if not isinstance(row, dict):
+                raise UserError(f"{episodes.train_file}, line {number}: must be an object, is a {type(row).__name__}")
+            rows.append(row)
+        if not rows:
+            raise UserError(f"train_file is '{episodes.train_file}': it holds no task")
+        return rows[:count]
+
+    def claim_folder(self) -> None:
+        """Record what was asked for; refuse to mix it with a run of other arguments."""
+        asked = json.loads(json.dumps(self._asked(), default=str))
+        path = self.folder / "arguments.yaml"
+        if path.is_file():
+            before = yaml.safe_load(path.read_text())
+            for field in sorted(set(asked) | set(before)):
+                if asked.get(field) != before.get(field) and field not in FREE_FIELDS:
+                    raise UserError(
+                        f"output_dir is '{self.folder}': it holds a run with {field} = {before.get(field)!r}, now it is "
+                        f"{asked.get(field)!r}; name another output_dir, or delete the folder"
+                    )
+        elif self.main:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, yaml.safe_dump(asked).encode())
+            except OSError as error:
+                raise UserError(f"output_dir is '{self.folder}': cannot be written ({error.strerror})") from error
+
+    def midtrain(self) -> None:
+        """Stage 1. Refuses to go on where the policy cannot copy or look up."""
+        a, folder = self.arguments, self.folder / "midtrain"
+        began = time.monotonic()
+        if not (folder / "skills.json").is_file():
+            self.console.rule("mid-training")
+            progress = Progress("midtrain", self.folder / "history.jsonl", self.console)
+            checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+            midtrain(
+                self.policy,
+                self.renderer,
+                a.episodes,
+                a.compaction,
+                a.stages,
+                folder,
+                a.training.seed,
+                [progress],
+                self.console,
+                checkpoint,
+            )
+            drills = held_out_drills(self.renderer, a.episodes, a.compaction, 100, a.training.seed)
+            skills = measure_skills(self.policy, drills, a.training.seed)
+            seconds = time.monotonic() - began
+            if self.main:
+                write_atomically(folder / "skills.json", json.dumps({**asdict(skills), "seconds": seconds}).encode())
+        skills = Skills(**{k: v for k, v in json.loads((folder / "skills.json").read_text()).items() if k != "seconds"})
+        self.console.print(f"copying {skills.copying:.3f}, lookup {skills.lookup:.3f} (shares of tokens right)")
+        least = a.stages.midtrain_least_accuracy
+        if min(skills.copying, skills.lookup) < least:
+            raise UserError(
+                f"mid-training ended with copying {skills.copying:.3f} and lookup {skills.lookup:.3f}, under "
+                f"midtrain_least_accuracy = {least}: GRPO would have nothing to choose from; raise midtrain_span_steps "
+                "or midtrain_steps"
+            )
+
+    def grpo(self) -> None:
+        """Stage 2."""
+        a, final = self.arguments, self.folder / "policy"
+        if (final / "done.json").is_file():
+            return
+        began = time.monotonic()
+        self.console.rule("GRPO with self-summarization")
+        policy = self.before()
+        args = a.training
+        args.output_dir = str(self.folder / "grpo")
+        args.disable_tqdm = True
+        engine = TransformersEngine(
+            policy.model,
+            window=a.episodes.window,
+            stop_ids=self.renderer.stop_ids,
+            temperature=args.temperature,
+            max_sessions=a.episodes.sessions,
+            autocast=torch.bfloat16 if args.bf16 else None,
+        )
+        collector = Collector(
+            engine, self.renderer, self.environment, self.strategy, a.episodes.limits(), args.seed
+        )
+        callbacks: list[Any] = [Progress("grpo", self.folder / "history.jsonl", self.console)]
+        evaluation = None
+        if a.stages.eval_every:
+            evaluation = EvaluateWhileTraining(self.held_out, self.strategy, a.stages.eval_every)
+            callbacks.append(evaluation)
+        trainer = SelfSummarizationTrainer(
+            model=policy.model,
+            args=args,
+            train_dataset=Dataset.from_list(self.train_tasks(a.episodes.train_tasks)),
+            processing_class=policy.tokenizer,
+            callbacks=callbacks,
+            collector=collector,
+            credit=a.credit,
+        )
+        if evaluation is not None:
+            evaluation.trainer = trainer
+        grpo = Path(args.output_dir)
+        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(grpo)) if grpo.is_dir() else None)
+        trainer.save_model(str(final))
+        if self.main:
+            self.save_transcripts(collector)
+            seconds = {"seconds": time.monotonic() - began}
+            write_atomically(final / "done.json", json.dumps(seconds).encode())
+
+    def eval(self) -> None:
+        """The last stage: every cell that is missing, then the report."""
+        if not self.main:
+            return
+        a = self.arguments
+        self.console.rule("evaluation on held-out tasks")
+        began = time.monotonic()
+        finished = self.held_out.finished()
+        wanted = list(measures(a.compaction, a.stages))
+        models = {"before": self.before().model, "after": load_policy(a.policy, self.folder / "policy").model}
+        for index, measure in enumerate(wanted, 1):
+            if measure.key not in finished:
+                engines = {"policy": self.held_out.engine(models[measure.stage])}
+                if measure.strategy.sampler == "frozen":
+                    engines["frozen"] = self.held_out.engine(models["before"])
+                finished[measure.key] = self.held_out.run(measure, engines)
+            cell = finished[measure.key]
+            success = sum(outcome.success for outcome in cell.outcomes) / len(cell.outcomes)
+            self.console.print(
+                f"    eval  {index}/{len(wanted)}  {measure.stage:>6} {measure.name:<16} {measure.length:>7} words  "
+                f"success {success:.3f}  n {len(cell.outcomes)}",
+                highlight=False,
+            )
+        seconds = {"eval": time.monotonic() - began, **self.seconds()}
+        path = figures(
+            self.folder,
+            [finished[measure.key] for measure in wanted],
+            a,
+            read_history(self.folder / "history.jsonl", "grpo"),
+            seconds,
+        )
+        self.console.print(f"report: {path} ({clock(sum(seconds.values()))} in all)", highlight=False)
+
+    def seconds(self) -> dict[str, float]:
+        """What the earlier stages took."""
+        marks = {"midtrain": self.folder / "midtrain" / "skills.json", "grpo": self.folder / "policy" / "done.json"}
+        return {name: json.loads(path.read_text())["seconds"] for name, path in marks.items() if path.is_file()}
+
+    def before(self) -> Policy:
+        """The policy as GRPO found it: mid-trained where that stage is part of the run."""
+        folder = self.folder / "midtrain"
+        return load_policy(self.arguments.policy, folder if (folder / "skills.json").is_file() else None)
+
+    def save_transcripts(self, collector: Collector) -> None:
+        """Write the episodes of the last batch as text."""
+        for episode in collector.last[: self.arguments.stages.save_transcripts]:
+            path = self.folder / "transcripts" / f"{episode.task_id}-{episode.attempt}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, self.renderer.transcript(episode).encode("utf-8", "replace"))
+
+    def _asked(self) -> dict[str, Any]:
+        a = self.arguments
+        groups = (a.policy, a.episodes, a.compaction, a.credit, a.stages)
+        training = {
+            name: value
+            for name, value in a.training.to_dict().items()
+            if name not in ("logging_dir", "run_name", "output_dir") and "token" not in name.split("_")
+        }
+        return {**training, **{key: value for group in groups for key, value in asdict(group).items()}}

@@ -1,0 +1,98 @@
+"""What is logged, and where: console lines, a history file, and W&B through TRL's ``report_to``.
+
+The only place that knows W&B.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+SHOWN = {
+    "loss": "loss",
+    "mean_token_accuracy": "accuracy",
+    "reward": "reward",
+    "rollout/success": "success",
+    "rollout/compactions": "compactions",
+    "summary/tokens": "summary tokens",
+    "eval/success": "held-out success",
+}
+
+
+def name_wandb_run(output_dir: Path, project: str = "palimpsest") -> None:
+    """Let a run that is resumed go on in the W&B run it began; offline where there is no key."""
+    os.environ.setdefault("WANDB_PROJECT", project)
+    os.environ.setdefault("WANDB_DIR", str(output_dir))
+    os.environ.setdefault("WANDB_RESUME", "allow")
+    os.environ.setdefault("WANDB_RUN_ID", f"{output_dir.name}-{zlib.crc32(str(output_dir.resolve()).encode()):08x}")
+    if "WANDB_API_KEY" not in os.environ:
+        os.environ.setdefault("WANDB_MODE", "offline")
+
+
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds, or hours."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress(TrainerCallback):
+    """Prints a line at each log: stage, step, time left and what matters; appends all of it to a history file.
+
+    Args:
+        stage: As printed.
+        history: JSON lines, one a log.
+        console: Where to print; the main process prints, the others keep silent.
+    """
+
+    def __init__(self, stage: str, history: Path, console: Console) -> None:
+        self.stage, self.history, self.console = stage, history, console
+        self._began = time.monotonic()
+        self._from_step = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._began, self._from_step = time.monotonic(), state.global_step
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if not state.is_world_process_zero or not logs or "train_runtime" in logs:
+            return
+        elapsed = time.monotonic() - self._began
+        done = state.global_step - self._from_step
+        left = elapsed / done * (state.max_steps - state.global_step) if done else 0.0
+        figures = "  ".join(f"{name} {float(logs[key]):.3g}" for key, name in SHOWN.items() if key in logs)
+        self.console.print(
+            f"{self.stage:>8}  step {state.global_step}/{state.max_steps}  {clock(left)} left  {figures}",
+            highlight=False,
+        )
+        self.history.parent.mkdir(parents=True, exist_ok=True)
+        with self.history.open("a") as file:
+            file.write(json.dumps({"stage": self.stage, "step": state.global_step, "seconds": elapsed, **logs}) + "\n")
+
+
+def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
+    """The logs of a stage, one for each step; where a resumed run wrote a step again, the later one counts."""
+    if not path.is_file():
+        return []
+    by_step: dict[tuple[int, bool], dict[str, Any]] = {}
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        if record.get("stage") == stage:
+            by_step[record["step"], "eval/success" in record] = record
+    return [by_step[key] for key in sorted(by_step)]
