@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from rollouts.episode import Episode
 from summarization.messages import Message
 from summarization.resolve import UserError
 
@@ -105,6 +106,20 @@ class Renderer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Sampled ids as text, control tokens removed."""
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
+
+    def transcript(self, episode: Episode) -> str:
+        """An episode as text a person can read: each window with its prompt and turns, control tokens shown."""
+        lines = [f"task {dict(episode.task)}", f"status {episode.status.value}, reward {episode.reward}"]
+        for index, segment in enumerate(episode.segments):
+            lines += [f"\n===== window {index + 1} of {len(episode.segments)} =====", self._shown(segment.prompt_ids)]
+            for turn in segment.turns:
+                lines += [self._shown(turn.appended_ids), f"----- sampled ({turn.kind.value}, {turn.finish.value}) -----"]
+                lines += [self._shown(turn.sampled_ids), "-----"]
+            lines.append(self._shown(segment.trailing_ids))
+        return "\n".join(lines) + "\n"
+
+    def _shown(self, token_ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(token_ids)))
 
     def count(self, text: str) -> int:
         """Tokens of ``text`` as the content of a message."""

@@ -1,6 +1,6 @@
 """The key-value cache of :class:`rollouts.engines.transformers.TransformersEngine`: one slot a session.
 
-A ``transformers`` ``Cache`` whose layers hold ``(slots, W + 1, kv_heads, head_dim)``. Before each forward the engine
+A ``transformers`` ``Cache`` whose layers hold ``(slots, kv_heads, W + 1, head_dim)``. Before each forward the engine
 says by a :class:`Plan` where the new keys and values go and what the queries may read::
 
     slot 0   k k k k k k . . . . . | t        k  cached token          W = 11
@@ -13,7 +13,7 @@ Deliberately left out: which session has which slot and what it holds (the engin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,15 +25,25 @@ class Plan:
     """Where one forward of (B, Q) tokens writes and what it reads.
 
     Attributes:
-        places: Flat indices ``slot * (W + 1) + position`` of the new tokens, (B * Q,).
+        slots: Of the B rows, (B,).
+        positions: Where in its slot each new token goes, W for padding, (B, Q).
         rows: Slots of the B rows, as a slice where they lie side by side (then nothing is copied); None where the
             forward's own tokens are all there is to attend to.
         length: Positions to read of each slot, L.
     """
 
-    places: torch.Tensor
+    slots: torch.Tensor
+    positions: torch.Tensor
     rows: slice | torch.Tensor | None
     length: int
+    _places: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def places(self, heads: int, stride: int) -> torch.Tensor:
+        """Indices of the new tokens in a layer seen as ``(slots * heads * stride, head_dim)``, (B * heads * Q,)."""
+        if heads not in self._places:
+            lanes = self.slots[:, None] * heads + torch.arange(heads, device=self.slots.device)
+            self._places[heads] = (lanes[:, :, None] * stride + self.positions[:, None]).flatten()
+        return self._places[heads]
 
 
 class SlotLayer(CacheLayerMixin):
@@ -59,7 +69,7 @@ class SlotLayer(CacheLayerMixin):
 
     def _empty(self, like: torch.Tensor) -> torch.Tensor:
         # Zeros, since a masked position still meets its value with weight zero, and 0 * nan is nan.
-        shape = (self.slots, self.window + 1, like.shape[1], like.shape[3])
+        shape = (self.slots, like.shape[1], self.window + 1, like.shape[3])
         return torch.zeros(shape, dtype=self.dtype or like.dtype, device=like.device)
 
     def resize(self, slots: int) -> None:
@@ -81,10 +91,10 @@ class SlotLayer(CacheLayerMixin):
             raise AssertionError("the slot cache was used without a plan")
         read = []
         for cached, new in ((self.keys, key_states), (self.values, value_states)):
-            flat = new.transpose(1, 2).flatten(0, 1)
-            cached.flatten(0, 1).index_copy_(0, self.plan.places, flat.to(cached.dtype))
+            places = self.plan.places(new.shape[1], self.window + 1)
+            cached.flatten(0, 2).index_copy_(0, places, new.flatten(0, 2).to(cached.dtype))
             rows = self.plan.rows
-            read.append(new if rows is None else cached[:, : self.plan.length][rows].transpose(1, 2))
+            read.append(new if rows is None else cached[:, :, : self.plan.length][rows])
         return read[0], read[1]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -112,7 +122,6 @@ class SlotCache(Cache):
     def __init__(self, layers: int, window: int, dtype: torch.dtype | None = None) -> None:
         self.slot_layers = [SlotLayer(window, dtype) for _ in range(layers)]
         super().__init__(layers=list(self.slot_layers))
-        self.stride = window + 1
         self.trash = window
         self.slots = 0
 
@@ -134,4 +143,4 @@ class SlotCache(Cache):
             for cached in (layer.keys, layer.values):
                 if cached is not None:
                     index = torch.tensor([sources, targets], device=cached.device)
-                    cached[:, :length][index[1]] = cached[:, :length][index[0]]
+                    cached[:, :, :length][index[1]] = cached[:, :, :length][index[0]]

@@ -260,24 +260,23 @@ class TransformersEngine:
 
     def _forward_new(self, sessions: list[_Session], counts: list[int]) -> torch.Tensor:
         """Forward the next ``counts`` tokens of each session, padded on the right, and return (B, V) last logits."""
+        device = self._model.device
         width = max(counts)
         starts = np.array([session.cached for session in sessions])[:, None]
-        slots = np.array([session.slot for session in sessions])
+        slots = torch.tensor([session.slot for session in sessions], device=device)
         ids = np.zeros((len(sessions), width), dtype=np.int64)
         for row, (session, count) in enumerate(zip(sessions, counts)):
             ids[row, :count] = session.ids[session.cached : session.cached + count]
         steps = np.arange(width)[None]
         real = steps < np.array(counts)[:, None]
         positions = np.minimum(starts + steps, self._window - 1)
-        places = slots[:, None] * self._cache.stride + np.where(real, positions, self._cache.trash)
+        targets = np.where(real, positions, self._cache.trash)
         length = int((starts[:, 0] + counts).max())
         fresh = not starts.any()
-        device = self._model.device
         position_ids = torch.from_numpy(positions).to(device)
         # Without anything cached, the plain causal mask hides the padding, which stands on the right.
         mask = None if fresh else self._mask(position_ids, length)
-        rows = None if fresh else torch.from_numpy(slots).to(device)
-        self._cache.set_plan(Plan(torch.from_numpy(places).flatten().to(device), rows, length))
+        self._cache.set_plan(Plan(slots, torch.from_numpy(targets).to(device), None if fresh else slots, length))
         last = torch.tensor(counts, device=device)[:, None] - 1
         logits = self._forward(torch.from_numpy(ids).to(device), position_ids, mask, last)
         for session, count in zip(sessions, counts):
@@ -300,14 +299,14 @@ class TransformersEngine:
         device = self._model.device
         position = torch.tensor([session.cached if session else 0 for session in members], device=device)
         advance = torch.tensor([1 if session else 0 for session in members], device=device)
-        ground = torch.arange(first, first + count, device=device) * self._cache.stride
-        ground += self._cache.trash * (1 - advance)
+        slots = torch.arange(first, first + count, device=device)
+        trash = self._cache.trash * (1 - advance)
         current = torch.tensor(tokens, device=device)
         length = max(session.cached for session in self._active)
         while True:
             length += 1
-            self._cache.set_plan(Plan(ground + position, rows, length))
             columns = position[:, None]
+            self._cache.set_plan(Plan(slots, columns + trash[:, None], rows, length))
             logits = self._forward(current[:, None], columns, self._mask(columns, length), 1)
             for session in self._active:
                 session.cached += 1
