@@ -23,6 +23,8 @@ ADMITTED_LOSSES = {
     "cispo": "",
     "vespo": "",
 }
+# Evaluation episodes of at least this many words are few, since each takes long.
+LONG_WORDS = 20_000
 UNFINISHED = ("zero_reward", "mask_loss", "drop")
 
 
@@ -55,6 +57,13 @@ class PolicyArguments:
     policy_attention: str | None = field(
         default=None, metadata={"help": "`attn_implementation` of transformers; flash_attention_2 needs a GPU."}
     )
+    frozen_policy: str | None = field(
+        default=None,
+        metadata={
+            "help": "Writes the summaries of `frozen_summary`: a hub id or a folder with the policy's own tokenizer; "
+            "by default the policy as GRPO found it."
+        },
+    )
     trust_policy_code: bool = field(default=False, metadata={"help": "Run code that comes with the model's files."})
     template_kwargs: dict[str, Any] = field(
         default_factory=dict, metadata={"help": "Passed to the chat template, such as `enable_thinking: false`."}
@@ -66,9 +75,10 @@ class PolicyArguments:
             refuse("policy_hidden", self.policy_hidden, "must be a multiple of 4, the number of heads")
         if self.policy_dtype not in ("float32", "bfloat16"):
             refuse("policy_dtype", self.policy_dtype, closest(self.policy_dtype, ["float32", "bfloat16"]))
-        looks_like_folder = self.policy.startswith((".", "/", "~")) or self.policy.endswith("/")
-        if looks_like_folder and not Path(self.policy).expanduser().is_dir():
-            refuse("policy", self.policy, "there is no such folder; name a folder with a saved model or a hub id")
+        for name, value in (("policy", self.policy), ("frozen_policy", self.frozen_policy or "")):
+            looks_like_folder = value.startswith((".", "/", "~")) or value.endswith("/")
+            if looks_like_folder and not Path(value).expanduser().is_dir():
+                refuse(name, value, "there is no such folder; name a folder with a saved model or a hub id")
 
 
 @dataclass
@@ -189,7 +199,7 @@ class StageArguments:
     )
     eval_lengths: list[int] = field(default_factory=list, metadata={"help": "Lengths of evaluation episodes, in words."})
     eval_tasks: int = field(default=64, metadata={"help": "Held-out tasks of each length."})
-    eval_long_tasks: int = field(default=16, metadata={"help": "Held-out tasks of lengths over 20,000 words."})
+    eval_long_tasks: int = field(default=16, metadata={"help": f"Held-out tasks of lengths from {LONG_WORDS:,} words."})
     eval_baseline_factor: int = field(
         default=5, metadata={"help": "The untrained baseline's summary budget, in multiples of `summary_tokens`."}
     )

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from eval.evaluate import evaluate
 from eval.results import Cell, cell_from_dict, cell_to_dict
-from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
+from recipe.config import LONG_WORDS, CompactionArguments, EpisodeArguments, StageArguments
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import Environment
@@ -23,7 +23,6 @@ from rollouts.runner import Job
 from summarization.resolve import resolve
 from summarization.strategies import BUILTIN, Strategy
 
-LONG = 20_000
 HELD_OUT_SEED = 1
 
 
@@ -73,7 +72,7 @@ def measures(compaction: CompactionArguments, stages: StageArguments) -> Iterato
     frozen = make_strategy(plain, "frozen_summary")
     sliding = make_strategy(plain, "sliding_window")
     for index, length in enumerate(stages.eval_lengths):
-        if length < LONG:
+        if length < LONG_WORDS:
             yield Measure("before", "self_summary", own, length)
             yield Measure("before", f"self_summary_{factor}x", large, length)
             yield Measure("after", "sliding_window", sliding, length)
@@ -106,7 +105,7 @@ class HeldOut:
     def tasks(self, length: int, count: int | None = None, split: str = "test") -> list[dict[str, Any]]:
         """The held-out tasks of a length; the same for every policy and strategy."""
         if count is None:
-            count = self.stages.eval_tasks if length < LONG else self.stages.eval_long_tasks
+            count = self.stages.eval_tasks if length < LONG_WORDS else self.stages.eval_long_tasks
         return list(tasks(split, count, length, self.episodes.task_kinds, HELD_OUT_SEED))
 
     def engine(self, model: PreTrainedModel, sessions: int | None = None) -> TransformersEngine:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -136,11 +136,11 @@ class Run:
                 folder,
                 a.training.seed,
                 [progress],
-                self.console,
+                list(a.training.report_to or []),
                 checkpoint,
             )
             drills = held_out_drills(self.renderer, a.episodes, a.compaction, 100, a.training.seed)
-            skills = measure_skills(self.policy, drills, a.training.seed)
+            skills = measure_skills(self.policy, self.renderer, drills, a.training.seed)
             seconds = time.monotonic() - began
             if self.main:
                 write_atomically(folder / "skills.json", json.dumps({**asdict(skills), "seconds": seconds}).encode())
@@ -165,16 +165,10 @@ class Run:
         args = a.training
         args.output_dir = str(self.folder / "grpo")
         args.disable_tqdm = True
-        engine = TransformersEngine(
-            policy.model,
-            window=a.episodes.window,
-            stop_ids=self.renderer.stop_ids,
-            temperature=args.temperature,
-            max_sessions=a.episodes.sessions,
-            autocast=torch.bfloat16 if args.bf16 else None,
-        )
+        engine = self.training_engine(policy)
+        frozen = self.training_engine(self.frozen()) if self.strategy.sampler == "frozen" else None
         collector = Collector(
-            engine, self.renderer, self.environment, self.strategy, a.episodes.limits(), args.seed
+            engine, self.renderer, self.environment, self.strategy, a.episodes.limits(), args.seed, frozen
         )
         callbacks: list[Any] = [Progress("grpo", self.folder / "history.jsonl", self.console)]
         evaluation = None
@@ -209,18 +203,19 @@ class Run:
         began = time.monotonic()
         finished = self.held_out.finished()
         wanted = list(measures(a.compaction, a.stages))
-        models = {"before": self.before().model, "after": load_policy(a.policy, self.folder / "policy").model}
+        after = self.folder / "policy" if (self.folder / "policy" / "done.json").is_file() else None
+        models = {"before": self.before().model, "after": (load_policy(a.policy, after) if after else self.before()).model}
+        frozen = self.frozen().model
         for index, measure in enumerate(wanted, 1):
             if measure.key not in finished:
                 engines = {"policy": self.held_out.engine(models[measure.stage])}
                 if measure.strategy.sampler == "frozen":
-                    engines["frozen"] = self.held_out.engine(models["before"])
+                    engines["frozen"] = self.held_out.engine(frozen)
                 finished[measure.key] = self.held_out.run(measure, engines)
             cell = finished[measure.key]
-            success = sum(outcome.success for outcome in cell.outcomes) / len(cell.outcomes)
             self.console.print(
                 f"    eval  {index}/{len(wanted)}  {measure.stage:>6} {measure.name:<16} {measure.length:>7} words  "
-                f"success {success:.3f}  n {len(cell.outcomes)}",
+                f"success {cell.success:.3f}  n {len(cell.outcomes)}",
                 highlight=False,
             )
         seconds = {"eval": time.monotonic() - began, **self.seconds()}
@@ -242,6 +237,32 @@ class Run:
         """The policy as GRPO found it: mid-trained where that stage is part of the run."""
         folder = self.folder / "midtrain"
         return load_policy(self.arguments.policy, folder if (folder / "skills.json").is_file() else None)
+
+    def frozen(self) -> Policy:
+        """The policy that writes the summaries of ``frozen_summary``.
+
+        Raises:
+            UserError: Its tokenizer is another one, so it could not read the policy's tokens.
+        """
+        named = self.arguments.policy.frozen_policy
+        if named is None:
+            return self.before()
+        policy = load_policy(replace(self.arguments.policy, policy=named))
+        if policy.tokenizer.get_vocab() != self.policy.tokenizer.get_vocab():
+            raise UserError(f"frozen_policy is '{named}': its tokenizer differs from the policy's; name one that shares it")
+        return policy
+
+    def training_engine(self, policy: Policy) -> TransformersEngine:
+        """An engine that samples as the loss will score."""
+        a = self.arguments
+        return TransformersEngine(
+            policy.model,
+            window=a.episodes.window,
+            stop_ids=self.renderer.stop_ids,
+            temperature=a.training.temperature,
+            max_sessions=a.episodes.sessions,
+            autocast=torch.bfloat16 if a.training.bf16 else None,
+        )
 
     def save_transcripts(self, collector: Collector) -> None:
         """Write the episodes of the last batch as text."""

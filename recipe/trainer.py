@@ -110,7 +110,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         # TRL splits the rows into equal parts on every rank, and cuts off what is left over.
         most = max(count for count, _ in counts)
         padded = max(1, -(-most // steps)) * steps
-        output: dict[str, Any] = dict(collate(rows, padded, int(self.pad_token_id), self.accelerator.device))
+        output: dict[str, Any] = dict(collate(rows, padded, int(self._tokenizer.pad_token_id), self.accelerator.device))
         tokens = float(sum(count for _, count in counts))
         output["num_items_in_batch"] = torch.tensor(tokens, device=self.accelerator.device)
         self._score_with_earlier_policies(output)

@@ -50,6 +50,7 @@ class Renderer:
         self.tools = [dict(tool) for tool in tools]
         self.template_kwargs = dict(template_kwargs or {})
         self._encoded: dict[str, tuple[int, ...]] = {}
+        self._rendered: dict[tuple[tuple[Message, ...], bool], str] = {}
         if not tokenizer.chat_template:
             raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
         self._check_append_only()
@@ -139,15 +140,19 @@ class Renderer:
         return [part for half in halves if half for part in self.split(Message(message.role, half, message.name), most)]
 
     def _text(self, messages: Sequence[Message], generation: bool) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
-                [m.as_dict() for m in messages],
-                tools=self.tools or None,
-                tokenize=False,
-                add_generation_prompt=generation,
-                **self.template_kwargs,
+        # Contents are slots here, so there are as many different renderings as sequences of roles: few.
+        key = (tuple(messages), generation)
+        if key not in self._rendered:
+            self._rendered[key] = str(
+                self.tokenizer.apply_chat_template(
+                    [m.as_dict() for m in messages],
+                    tools=self.tools or None,
+                    tokenize=False,
+                    add_generation_prompt=generation,
+                    **self.template_kwargs,
+                )
             )
-        )
+        return self._rendered[key]
 
     def _after(self, base: Sequence[Message], messages: Sequence[Message], generation: bool) -> str:
         """What the template adds to ``base`` for ``messages`` and, if asked, a generation prompt."""

@@ -1,0 +1,91 @@
+"""A report of evaluation cells: a table for people, rows for programs, and the lines of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eval.results import Cell
+from eval.stats import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette: eight colours that colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = "osD^vPX*"
+
+
+def row(cell: Cell) -> dict[str, Any]:
+    """One cell as figures: mean success with n and its 95 % interval, and what it took."""
+    outcomes = cell.outcomes
+    interval = mean_interval([o.success for o in outcomes], [o.cluster for o in outcomes])
+    count = max(1, len(outcomes))
+    retained = [o.retention for o in outcomes if o.retention is not None]
+    statuses = sorted({o.status for o in outcomes})
+    return {
+        "stage": cell.stage,
+        "strategy": cell.strategy,
+        "length_words": cell.length,
+        "n": len(outcomes),
+        "success": cell.success,
+        "interval_95": None if interval is None else [interval.low, interval.high],
+        "tokens": sum(o.tokens for o in outcomes) / count,
+        "compactions": sum(o.compactions for o in outcomes) / count,
+        "summary_tokens": cell.tokens_of_a_summary,
+        "retention": sum(retained) / len(retained) if retained else None,
+        "peak_context": max((o.peak_context for o in outcomes), default=0),
+        "statuses": {status: sum(o.status == status for o in outcomes) for status in statuses},
+    }
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a Markdown table."""
+    lines = [
+        "| policy | strategy | words | n | success | 95 % interval | tokens an episode | compactions | tokens a summary "
+        "| facts kept a compaction |",
+        "|---|---|---:|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for r in rows:
+        low_high = r["interval_95"]
+        lines.append(
+            f"| {r['stage']} | {r['strategy']} | {r['length_words']:,} | {r['n']} | {r['success']:.3f} | "
+            f"{'' if low_high is None else f'{low_high[0]:.3f} to {low_high[1]:.3f}'} | {r['tokens']:,.0f} | "
+            f"{r['compactions']:.1f} | {_shown(r['summary_tokens'], 1)} | {_shown(r['retention'], 4)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw_success(axes: Axes, cells: Sequence[Cell]) -> None:
+    """Success against length, one line for each policy and strategy, bars for the 95 % interval."""
+    lines = list(dict.fromkeys((cell.stage, cell.strategy) for cell in cells))
+    for index, (stage, strategy) in enumerate(lines):
+        rows = sorted((row(c) for c in cells if (c.stage, c.strategy) == (stage, strategy)), key=_length)
+        success = [r["success"] for r in rows]
+        bounds = [r["interval_95"] or (r["success"], r["success"]) for r in rows]
+        # A bound on the wrong side of the mean is rounding: Wilson's interval touches 0 and 1 only up to the last digit.
+        below = [max(0.0, mean - low) for mean, (low, _) in zip(success, bounds, strict=True)]
+        above = [max(0.0, high - mean) for mean, (_, high) in zip(success, bounds, strict=True)]
+        axes.errorbar(
+            [r["length_words"] for r in rows],
+            success,
+            yerr=[below, above],
+            label=f"{strategy}, {stage}",
+            color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)],
+            linestyle="-" if stage == "after" else "--",
+            capsize=3,
+        )
+    axes.set_xscale("log")
+    axes.set_ylim(-0.03, 1.05)
+    axes.set_xlabel("words in the episode")
+    axes.set_ylabel("success on held-out tasks")
+    axes.legend(fontsize=7, loc="center right")
+
+
+def _length(figures: Mapping[str, Any]) -> int:
+    return int(figures["length_words"])
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
