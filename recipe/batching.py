@@ -13,7 +13,7 @@ so that padding stands on the right only, and only up to the longest row of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -123,12 +123,14 @@ class MicroBatch:
         rows: Indices of its rows in the batch that it was cut from.
         tokens: Tokens forwarded, padding left out.
         padding: Padding forwarded.
+        sampled: Tokens that are trained.
     """
 
     batch: Batch
     rows: tuple[int, ...]
     tokens: int
     padding: int
+    sampled: int
 
 
 def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idle: bool) -> Iterator[MicroBatch]:
@@ -186,4 +188,13 @@ def _cut(batch: Mapping[str, torch.Tensor], rows: list[int]) -> MicroBatch:
             else:
                 cut[name] = tensor
     tokens = int(real.sum())
-    return MicroBatch(cut, tuple(rows), tokens, real.numel() - tokens)
+    sampled = int((cut["completion_mask"] * cut["tool_mask"]).sum())
+    return MicroBatch(cut, tuple(rows), tokens, real.numel() - tokens, sampled)
+
+
+def idle_micro_batch(batch: Mapping[str, torch.Tensor]) -> MicroBatch:
+    """A micro-batch of one short row that trains nothing, for a rank that has fewer than the others."""
+    lengths = batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1)
+    chunk = _cut(batch, [int(lengths.argmin())])
+    nothing = {name: torch.zeros_like(chunk.batch[name]) for name in ("tool_mask", "advantages")}
+    return replace(chunk, batch={**chunk.batch, **nothing}, tokens=0, padding=chunk.tokens, sampled=0)

@@ -18,11 +18,17 @@ from summarization.resolve import UserError, closest
 from summarization.trigger import TokenBudget
 
 STAGES = ("midtrain", "grpo", "eval")
-ADMITTED_LOSSES = {
-    "dapo": "",
-    "cispo": "",
-    "vespo": "",
+# Their value is a sum over tokens divided by the tokens of the whole step, so it does not depend on how rows are cut.
+LEFT_ALONE = {
+    "top_entropy_quantile": (1.0, "which tokens it picks depends on how rows are cut"),
+    "entropy_coef": (0.0, "TRL averages the entropy over rows, so cutting would change the loss"),
+    "use_adaptive_entropy": (False, "TRL averages the entropy over rows, so cutting would change the loss"),
+    "mask_truncated_completions": (False, "it looks at rows; for episodes that did not finish, set unfinished: mask_loss"),
+    "use_liger_kernel": (False, "its loss bypasses the one that is cut into micro-batches"),
+    "use_vllm": (False, "episodes are sampled by the embedded transformers engine"),
+    "eval_strategy": ("no", "held-out tasks are evaluated by eval_every"),
 }
+ADMITTED_LOSSES = ("dapo", "cispo")
 # Evaluation episodes of at least this many words are few, since each takes long.
 LONG_WORDS = 20_000
 UNFINISHED = ("zero_reward", "mask_loss", "drop")
@@ -256,8 +262,9 @@ class TrainingConfig(GRPOConfig):
             refuse("num_generations", self.num_generations, "a group needs at least 2 episodes to have a baseline")
         if self.token_budget < 1:
             refuse("token_budget", self.token_budget, "must be at least 1")
-        if self.top_entropy_quantile < 1.0:
-            refuse("top_entropy_quantile", self.top_entropy_quantile, "it depends on how rows are cut; leave it at 1.0")
+        for name, (only, reason) in LEFT_ALONE.items():
+            if getattr(self, name) != only:
+                refuse(name, getattr(self, name), f"{reason}; leave it at {only!r}")
         if self.importance_correction not in ("none", "token"):
             refuse("importance_correction", self.importance_correction, closest(self.importance_correction, ["none", "token"]))
         super().__post_init__()

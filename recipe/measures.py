@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import torch
 
 from recipe.credit import EpisodeCredit, GroupCredit
 from rollouts.episode import Status, TurnKind
@@ -49,4 +51,45 @@ def episode_metrics(episodes: Sequence[EpisodeCredit], groups: Sequence[GroupCre
     figures["summary/malformed_share"] = (
         sum(episode.malformed for episode in episodes) / compactions if compactions else math.nan
     )
+    return figures
+
+
+Weighted = list[tuple[float, float]]
+
+
+def mismatch(log_ratios: torch.Tensor, cap: float) -> dict[str, Weighted]:
+    """How far the sampler's log-probabilities are from the trainer's, with the weight of each figure.
+
+    Args:
+        log_ratios: Trainer's minus sampler's log-probability of each sampled token, (N,).
+        cap: Where importance weights are truncated.
+
+    Returns:
+        ``mismatch/kl``: the estimate r - 1 - log r of KL(sampler || trainer), http://joschu.net/blog/kl-approx.html;
+        ``mismatch/p99_max``: the 99th percentile of the absolute differences (over ranks, the largest);
+        ``mismatch/truncated_share``: share of tokens whose weight passes the cap.
+    """
+    if not log_ratios.numel():
+        return {}
+    ratios, count = log_ratios.double().exp(), float(log_ratios.numel())
+    ordered = log_ratios.abs().sort().values
+    return {
+        "mismatch/kl": [(float((ratios - 1 - log_ratios).mean()), count)],
+        "mismatch/p99_max": [(float(ordered[math.ceil(0.99 * len(ordered)) - 1]), count)],
+        "mismatch/truncated_share": [(float((ratios > cap).double().mean()), count)],
+    }
+
+
+def over_ranks(everyone: Sequence[Mapping[str, Weighted]]) -> dict[str, float]:
+    """Figures with weights, from every rank, made one each: extremes by their name, else the weighted mean."""
+    figures: dict[str, float] = {}
+    for name in dict.fromkeys(name for mine in everyone for name in mine):
+        pairs = [(value, weight) for mine in everyone for value, weight in mine.get(name, []) if not math.isnan(value)]
+        values, weight = [value for value, _ in pairs], math.fsum(weight for _, weight in pairs)
+        if not pairs:
+            figures[name] = math.nan
+        elif name.endswith(("min", "max")):
+            figures[name] = min(values) if name.endswith("min") else max(values)
+        else:
+            figures[name] = math.fsum(v * w for v, w in pairs) / weight if weight else 0.0
     return figures

@@ -235,8 +235,17 @@ class Run:
 
     def before(self) -> Policy:
         """The policy as GRPO found it: mid-trained where that stage is part of the run."""
-        folder = self.folder / "midtrain"
-        return load_policy(self.arguments.policy, folder if (folder / "skills.json").is_file() else None)
+        a, folder = self.arguments, self.folder / "midtrain"
+        if (folder / "skills.json").is_file():
+            return load_policy(a.policy, folder)
+        policy = load_policy(a.policy)
+        if a.training.beta != 0.0 and not policy.model.name_or_path:
+            # TRL loads the reference model of the KL term from where the policy came from.
+            start = self.folder / "start"
+            policy.model.save_pretrained(start)
+            policy.tokenizer.save_pretrained(start)
+            policy = load_policy(a.policy, start)
+        return policy
 
     def frozen(self) -> Policy:
         """The policy that writes the summaries of ``frozen_summary``.

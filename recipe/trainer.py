@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+from accelerate import Accelerator
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from recipe.batching import MicroBatch, assert_exactly_once, collate, micro_batches, rows_of
+from recipe.batching import MicroBatch, assert_exactly_once, collate, idle_micro_batch, micro_batches, rows_of
 from recipe.config import CreditArguments, TrainingConfig
 from recipe.credit import BUILTIN, CreditRule, EpisodeCredit, GroupCredit, Penalties, credit_group, lighten
-from recipe.measures import episode_metrics
+from recipe.measures import episode_metrics, mismatch, over_ranks
 from rollouts.episode import Episode
 from rollouts.jobs import attempts_of, task_id
 from summarization.resolve import UserError, resolve
@@ -81,6 +83,11 @@ class SelfSummarizationTrainer(GRPOTrainer):
             raise UserError(f"args is a {type(args).__name__}; it must be a recipe.config.TrainingConfig")
         trl.setdefault("reward_funcs", [_episode_reward])
         super().__init__(**trl)
+        if self.aux_loss_enabled:
+            raise UserError(
+                "output_router_logits is on: the load-balancing loss of a mixture of experts is a mean over each "
+                "micro-batch, so cutting would change it; turn it off in the model's config"
+            )
         self.collector = collector
         self.credit = credit or CreditArguments()
         self._rule: CreditRule = resolve(self.credit.credit, BUILTIN, "credit")
@@ -159,7 +166,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
     @property
     def _may_skip(self) -> bool:
         """Whether rows without advantage have no gradient at all."""
-        return self.args.skip_idle_rows and self.beta == 0.0 and not self.aux_loss_enabled
+        return self.args.skip_idle_rows and self.beta == 0.0
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -168,33 +175,74 @@ class SelfSummarizationTrainer(GRPOTrainer):
         if return_outputs:
             raise ValueError("this trainer returns no outputs")
         training = self.model.training
-        chunks = list(micro_batches(inputs, self.args.token_budget, skip_idle=self._may_skip))
-        if not chunks:
-            # The step is taken all the same: how many there are depends on the tasks alone.
-            return 0.0 * next(p for p in model.parameters() if p.requires_grad).sum()
-        self._record(
-            "train" if training else "eval",
-            {
-                "rows/padding_share": sum(c.padding for c in chunks) / sum(c.padding + c.tokens for c in chunks),
-                "rows/micro_batches": len(chunks),
-            },
-        )
+        chunks = self._micro_batches(inputs)
+        scorers: list[_ScoreSampledOnly] = []
         total = torch.zeros((), device=self.accelerator.device)
-        for chunk in chunks[:-1]:
-            with self.accelerator.no_sync(model) if training else contextlib.nullcontext():
-                loss = self._chunk_loss(model, chunk)
-                if training:
-                    self.accelerator.backward(loss)
-            total += loss.detach()
-        last = self._chunk_loss(model, chunks[-1])
+        with self._metrics_over(chunks, scorers):
+            for chunk in chunks[:-1]:
+                with self.accelerator.no_sync(model) if training else contextlib.nullcontext():
+                    loss = self._chunk_loss(model, chunk, scorers)
+                    if training:
+                        self.accelerator.backward(loss)
+                total += loss.detach()
+            last = self._chunk_loss(model, chunks[-1], scorers)
         # The value counts all chunks, the gradient only the one that has not been run backward yet.
         return last + total
 
-    def _chunk_loss(self, model: Any, chunk: MicroBatch) -> torch.Tensor:
+    def _micro_batches(self, inputs: dict[str, Any]) -> list[MicroBatch]:
+        """As many on every rank, since a forward pass may be a collective operation; at least one."""
+        # DeepSpeed takes a step at every backward pass outside of accumulation, so there one pass must do.
+        budget = sys.maxsize if self.is_deepspeed_enabled else self.args.token_budget
+        chunks = list(micro_batches(inputs, budget, skip_idle=self._may_skip))
+        most = max(1, *gather_object([len(chunks)]))
+        return chunks + [idle_micro_batch(inputs)] * (most - len(chunks))
+
+    def _chunk_loss(self, model: Any, chunk: MicroBatch, scorers: list[_ScoreSampledOnly]) -> torch.Tensor:
         scorer = _ScoreSampledOnly(model, chunk.batch, self.args.importance_correction, self.args.importance_cap)
-        loss = self._compute_loss(scorer, chunk.batch)
-        self._record("train" if self.model.training else "eval", scorer.figures)
-        return loss
+        scorers.append(scorer)
+        return self._compute_loss(scorer, chunk.batch)
+
+    @contextlib.contextmanager
+    def _metrics_over(self, chunks: Sequence[MicroBatch], scorers: Sequence[_ScoreSampledOnly]) -> Iterator[None]:
+        """Make one figure of what TRL logs for each chunk: weighted by sampled tokens, over all ranks.
+
+        TRL gathers at every chunk, which needs equal row counts on all ranks; here its figures stay on their rank until
+        all chunks are done, and are then gathered together.
+        """
+        mode = "train" if self.model.training else "eval"
+        metrics = self._metrics[mode]
+        known = {name: len(values) for name, values in metrics.items()}
+        with _alone(self.accelerator):
+            yield
+        weights = [float(chunk.sampled) for chunk in chunks]
+        mine: dict[str, list[tuple[float, float]]] = {}
+        for name in list(metrics):
+            values = metrics[name][known.get(name, 0) :]
+            if len(values) == len(chunks):
+                del metrics[name][known.get(name, 0) :]
+                mine[name] = list(zip(values, weights, strict=True))
+        differences = torch.cat([scorer.log_ratios for scorer in scorers])
+        mine.update(mismatch(differences, self.args.importance_cap))
+        mine["rows/padding_share"] = [
+            (chunk.padding / max(1, chunk.padding + chunk.tokens), float(chunk.padding + chunk.tokens)) for chunk in chunks
+        ]
+        everyone: list[dict[str, list[tuple[float, float]]]] = gather_object([mine])
+        self._record(mode, over_ranks(everyone))
+        self._record(mode, {"rows/micro_batches": len(chunks)})
+
+
+@contextlib.contextmanager
+def _alone(accelerator: Accelerator) -> Iterator[None]:
+    """Let what is gathered or reduced stay what this rank has."""
+
+    def own(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return tensor
+
+    accelerator.gather = accelerator.reduce = own
+    try:
+        yield
+    finally:
+        del accelerator.gather, accelerator.reduce
 
 
 class _ScoreSampledOnly:
@@ -202,11 +250,14 @@ class _ScoreSampledOnly:
 
     TRL labels every completion token; here tokens that were not sampled are labelled -100, which its head skips. They
     are masked from the loss either way.
+
+    Attributes:
+        log_ratios: Trainer's minus sampler's log-probability of each sampled token, (N,).
     """
 
     def __init__(self, model: Any, batch: dict[str, torch.Tensor], correction: str, cap: float) -> None:
         self.model, self.batch, self.correction, self.cap = model, batch, correction, cap
-        self.figures: dict[str, float] = {}
+        self.log_ratios = torch.zeros(0)
 
     def __call__(self, *, labels: torch.Tensor, **inputs: Any) -> Any:
         mask = (self.batch["completion_mask"] * self.batch["tool_mask"]).bool()  # (B, T)
@@ -214,17 +265,12 @@ class _ScoreSampledOnly:
         labels[:, -width:] = labels[:, -width:].masked_fill(~mask, -100)
         outputs = self.model(labels=labels, **inputs)
         with torch.no_grad():
-            scored = outputs.log_probs[:, -width:]
-            log_ratio = (scored - self.batch["sampling_logps"])[mask].float()
-            if log_ratio.numel():
-                # k3 estimate of KL(sampler || trainer), and the largest differences: nil where both compute alike.
-                self.figures["mismatch/kl"] = float((log_ratio.exp() - 1 - log_ratio).mean())
-                self.figures["mismatch/p99"] = float(log_ratio.abs().quantile(0.99))
+            log_ratios = outputs.log_probs[:, -width:].float() - self.batch["sampling_logps"]
+            self.log_ratios = log_ratios[mask].cpu()
             if self.correction == "token":
                 # TRL reads the advantages after this forward pass; truncated importance weights multiply them.
-                weights = (scored - self.batch["sampling_logps"]).exp().clamp(max=self.cap)
+                weights = log_ratios.exp().clamp(max=self.cap)
                 self.batch["advantages"] = self.batch["advantages"] * torch.where(mask, weights, 1.0)
-                self.figures["mismatch/truncated_share"] = float((log_ratio.exp() > self.cap).float().mean())
         return outputs
 
 

@@ -11,8 +11,8 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedModel
 
-from recipe.config import TrainingConfig
-from recipe.policy import Policy
+from recipe.config import PolicyArguments, TrainingConfig
+from recipe.policy import Policy, load_policy
 from recipe.tiny import tiny_model, tiny_tokenizer
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.episode import Compaction, Episode, Segment, Status, Turn, TurnKind
@@ -24,6 +24,13 @@ def small_policy(seed: int = 0) -> Policy:
     """A policy of 40 thousand weights."""
     tokenizer = tiny_tokenizer()
     return Policy(tiny_model(tokenizer, seed, hidden=32, layers=2, heads=2), tokenizer)
+
+
+def saved_policy(folder: Path) -> Policy:
+    """The same, loaded from ``folder``: TRL loads the reference model of the KL term from where the policy came from."""
+    small_policy().model.save_pretrained(folder / "start")
+    small_policy().tokenizer.save_pretrained(folder / "start")
+    return load_policy(PolicyArguments(policy=str(folder / "start")))
 
 
 def random_segment(rng: random.Random, last: bool, turns: int) -> Segment:
@@ -92,7 +99,7 @@ def settings(folder: Path, **changes: Any) -> TrainingConfig:
 
 def trained(folder: Path, collector: Any, policy: Policy | None = None, **changes: Any) -> SelfSummarizationTrainer:
     """Train on 16 tasks that are nothing but a number."""
-    policy = policy or small_policy()
+    policy = policy or saved_policy(folder)
     trainer = SelfSummarizationTrainer(
         model=policy.model,
         args=settings(folder, **changes),
