@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
@@ -92,6 +92,7 @@ def midtrain(
         ),
         data_collator=_collate,
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model(str(output_dir))
 
@@ -200,11 +201,13 @@ def _labels(segment: Segment) -> list[int]:
 
 
 def _collate(rows: list[dict[str, list[list[int]]]]) -> dict[str, torch.Tensor]:
-    """Pad the sequences of one batch on the right, (B, T); padding needs no mask because attention is causal."""
+    """Pad the sequences of one batch on the right, (B, T)."""
     (row,) = rows
+    ids = pad_sequence([torch.tensor(ids) for ids in row["input_ids"]], batch_first=True)
+    labels = [torch.tensor(labels) for labels in row["labels"]]
     return {
-        "input_ids": pad_sequence([torch.tensor(ids) for ids in row["input_ids"]], batch_first=True),
-        "labels": pad_sequence(
-            [torch.tensor(labels) for labels in row["labels"]], batch_first=True, padding_value=IGNORED
-        ),
+        "input_ids": ids,
+        # All ones: attention is causal, so padding on the right is seen by nothing that has a label, and no mask is made.
+        "attention_mask": torch.ones_like(ids),
+        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
     }

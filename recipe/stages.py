@@ -23,6 +23,7 @@ import torch
 import yaml
 from datasets import Dataset
 from rich.console import Console
+from transformers import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from recipe.arguments import Arguments
@@ -31,7 +32,7 @@ from recipe.figures import figures
 from recipe.midtrain import Skills, held_out_drills, measure_skills, midtrain
 from recipe.policy import Policy, load_policy
 from recipe.rollout import Collector
-from recipe.tracking import Progress, clock, name_wandb_run, read_history
+from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import tasks
@@ -53,6 +54,7 @@ class Run:
     """
 
     def __init__(self, arguments: Arguments) -> None:
+        quiet()
         self.arguments = arguments
         self.folder = arguments.output_dir
         self.main = arguments.training.process_index == 0
@@ -186,6 +188,7 @@ class Run:
         )
         if evaluation is not None:
             evaluation.trainer = trainer
+        trainer.remove_callback(PrinterCallback)
         grpo = Path(args.output_dir)
         trainer.train(resume_from_checkpoint=get_last_checkpoint(str(grpo)) if grpo.is_dir() else None)
         trainer.save_model(str(final))
@@ -217,6 +220,7 @@ class Run:
                 f"    eval  {index}/{len(wanted)}  {measure.stage:>6} {measure.name:<16} {measure.length:>7} words  "
                 f"success {cell.success:.3f}  n {len(cell.outcomes)}",
                 highlight=False,
+                soft_wrap=True,
             )
         seconds = {"eval": time.monotonic() - began, **self.seconds()}
         path = figures(
@@ -226,7 +230,7 @@ class Run:
             read_history(self.folder / "history.jsonl", "grpo"),
             seconds,
         )
-        self.console.print(f"report: {path} ({clock(sum(seconds.values()))} in all)", highlight=False)
+        self.console.print(f"report: {path} ({clock(sum(seconds.values()))} in all)", highlight=False, soft_wrap=True)
 
     def seconds(self) -> dict[str, float]:
         """What the earlier stages took."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from rich.console import Console
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils.logging import disable_progress_bar
 
 SHOWN = {
     "loss": "loss",
@@ -35,6 +37,14 @@ def name_wandb_run(output_dir: Path, project: str = "palimpsest") -> None:
     os.environ.setdefault("WANDB_RUN_ID", f"{output_dir.name}-{zlib.crc32(str(output_dir.resolve()).encode()):08x}")
     if "WANDB_API_KEY" not in os.environ:
         os.environ.setdefault("WANDB_MODE", "offline")
+
+
+def quiet() -> None:
+    """Leave the console to the progress lines: no bars for files that load in a moment, no notes of other libraries."""
+    disable_progress_bar()
+    os.environ.setdefault("WANDB_SILENT", "true")
+    # TRL's own configuration still says gradient_checkpointing, and so must ours.
+    warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
 
 
 def clock(seconds: float) -> str:
@@ -80,6 +90,7 @@ class Progress(TrainerCallback):
         self.console.print(
             f"{self.stage:>8}  step {state.global_step}/{state.max_steps}  {clock(left)} left  {figures}",
             highlight=False,
+            soft_wrap=True,
         )
         self.history.parent.mkdir(parents=True, exist_ok=True)
         with self.history.open("a") as file:
