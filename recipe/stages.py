@@ -27,6 +27,7 @@ from transformers import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from recipe.arguments import Arguments
+from recipe.credit import BUILTIN as CREDIT_RULES
 from recipe.evaluation import EvaluateWhileTraining, HeldOut, make_strategy, measures
 from recipe.figures import figures
 from recipe.midtrain import Skills, held_out_drills, measure_skills, midtrain
@@ -40,7 +41,7 @@ from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, jobs
 from rollouts.rendering import Renderer
 from rollouts.runner import play
-from summarization.resolve import UserError
+from summarization.resolve import UserError, resolve
 
 # Fields that may differ when a run is resumed: they change what is shown, not what is computed.
 FREE_FIELDS = ("report_to", "logging_steps", "save_steps", "stages", "source")
@@ -61,6 +62,7 @@ class Run:
         self.console = Console(quiet=not self.main)
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
+        resolve(arguments.credit.credit, CREDIT_RULES, "credit")
         self.policy = load_policy(arguments.policy)
         self.renderer = Renderer(self.policy.tokenizer, template_kwargs=arguments.policy.template_kwargs)
         self.open_one_episode()
@@ -97,6 +99,9 @@ class Run:
                 raise UserError(f"{episodes.train_file}, line {number}: is no JSON ({error.msg})") from error
             if not isinstance(row, dict):
                 raise UserError(f"{episodes.train_file}, line {number}: must be an object, is a {type(row).__name__}")
+            missing = [column for column in (rows[0] if rows else ()) if column not in row]
+            if missing:
+                raise UserError(f"{episodes.train_file}, line {number}: lacks the column '{missing[0]}', which line 1 has")
             rows.append(row)
         if not rows:
             raise UserError(f"train_file is '{episodes.train_file}': it holds no task")

@@ -32,12 +32,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Arguments) -> None:
-    """Run every stage of ``arguments`` that is not done yet."""
+    """Run every stage of ``arguments`` that is not done yet.
+
+    Raises:
+        UserError: What was asked for cannot work; the text names the file that asked for it.
+    """
     from recipe.stages import Run
 
-    run = Run(arguments)
-    for stage in arguments.stages.stages:
-        getattr(run, stage)()
+    try:
+        run = Run(arguments)
+        for stage in arguments.stages.stages:
+            getattr(run, stage)()
+    except UserError as error:
+        raise UserError(f"{arguments.source}: {error}") from error
 
 
 if __name__ == "__main__":
