@@ -48,5 +48,5 @@ def parse_summary(reply: str, cut_off: bool = False) -> Summary:
     if not closed:
         return Summary(before.strip(), scratch.strip(), malformed=True, cut_off=cut_off)
     text = f"{before.strip()}\n{after.strip()}".strip()
-    nested = SCRATCH_OPEN in after or SCRATCH_CLOSE in after
-    return Summary(text, scratch.strip(), malformed=nested or not text, cut_off=cut_off)
+    stray = SCRATCH_OPEN in text or SCRATCH_CLOSE in text
+    return Summary(text, scratch.strip(), malformed=stray or not text, cut_off=cut_off)
