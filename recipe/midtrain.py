@@ -23,6 +23,7 @@ from recipe.demonstrations import demonstrations, repeated_spans
 from recipe.policy import Policy
 from rollouts.episode import Segment, TurnKind
 from rollouts.rendering import Renderer
+from summarization.resolve import UserError
 
 IGNORED = -100
 
@@ -32,12 +33,27 @@ class Skills:
     """What a policy can do before it is taught what to keep, each as a share of tokens predicted right.
 
     Attributes:
-        copying: The second half of repeated spans.
+        copying: Statements that a summary repeats, from their second word on.
         lookup: Answers to questions about what stands in the window.
     """
 
     copying: float
     lookup: float
+
+
+def check_demonstrable(episodes: EpisodeArguments, compaction: CompactionArguments) -> None:
+    """Refuse what no scripted writer can demonstrate.
+
+    Raises:
+        UserError: Demonstrations are written for the environment ``recall`` in its tiny style alone.
+    """
+    if episodes.environment != "recall" or episodes.environment_kwargs.get("style", "tiny") != "tiny":
+        raise UserError(
+            f"environment is '{episodes.environment}' {episodes.environment_kwargs or ''}: stage 'midtrain' has writers for "
+            "'recall' in style 'tiny' alone; leave 'midtrain' out of stages, and name a policy that was trained already"
+        )
+    if compaction.prompt_style != "tiny":
+        raise UserError(f"prompt_style is '{compaction.prompt_style}': stage 'midtrain' writes in style 'tiny'; set it")
 
 
 def midtrain(
@@ -97,18 +113,24 @@ def midtrain(
     trainer.save_model(str(output_dir))
 
 
-def measure_skills(policy: Policy, renderer: Renderer, segments: Iterable[Segment], seed: int) -> Skills:
-    """Measure copying on fresh spans and lookup on the acts of ``segments``."""
-    spans = list(repeated_spans(_plain_tokens(policy), 64, 6, 24, seed))
-    copying = _accuracy(policy.model, [(span, [0] * (len(span) // 2 + 1) + [1] * (len(span) // 2 - 1)) for span in spans])
-    rows = [
-        (
-            [*segment.prompt_ids, *segment.completion_ids],
-            [0] * len(segment.prompt_ids) + [int(kind is TurnKind.ACT) for kind in segment.kinds],
-        )
-        for segment in segments
-    ]
-    return Skills(copying, _accuracy(policy.model, [row for row in rows if any(row[1])]))
+def measure_skills(policy: Policy, renderer: Renderer, segments: Iterable[Segment]) -> Skills:
+    """Measure copying on the summaries and lookup on the acts of ``segments``, which experts wrote.
+
+    Which statement a summary keeps is a choice, and not measured: its first word, and where the summary ends.
+    """
+    choice_after = {*renderer.generation_ids[-1:], *renderer.content_ids(".")}
+    copied: list[tuple[list[int], list[int]]] = []
+    looked_up: list[tuple[list[int], list[int]]] = []
+    for segment in segments:
+        ids = [*segment.prompt_ids, *segment.completion_ids]
+        kinds = [*(None,) * len(segment.prompt_ids), *segment.kinds]
+        copies = [
+            int(kinds[at] is TurnKind.SUMMARY and ids[at - 1] not in choice_after and ids[at] not in renderer.stop_ids)
+            for at in range(len(ids))
+        ]
+        copied.append((ids, copies))
+        looked_up.append((ids, [int(kind is TurnKind.ACT) for kind in kinds]))
+    return Skills(_accuracy(policy.model, copied), _accuracy(policy.model, looked_up))
 
 
 def held_out_drills(
@@ -132,6 +154,7 @@ def held_out_drills(
 @torch.no_grad()
 def _accuracy(model: PreTrainedModel, rows: list[tuple[list[int], list[int]]], batch: int = 32) -> float:
     """Share of the marked tokens that the model puts first."""
+    rows = [row for row in rows if any(row[1])]
     right = total = 0
     training = model.training
     model.eval()

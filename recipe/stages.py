@@ -30,7 +30,7 @@ from recipe.arguments import Arguments
 from recipe.credit import BUILTIN as CREDIT_RULES
 from recipe.evaluation import EvaluateWhileTraining, HeldOut, make_strategy, measures
 from recipe.figures import figures
-from recipe.midtrain import Skills, held_out_drills, measure_skills, midtrain
+from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
 from recipe.policy import Policy, load_policy
 from recipe.rollout import Collector
 from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
@@ -63,6 +63,8 @@ class Run:
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
         resolve(arguments.credit.credit, CREDIT_RULES, "credit")
+        if "midtrain" in arguments.stages.stages:
+            check_demonstrable(arguments.episodes, arguments.compaction)
         self.policy = load_policy(arguments.policy)
         self.renderer = Renderer(self.policy.tokenizer, template_kwargs=arguments.policy.template_kwargs)
         self.open_one_episode()
@@ -147,7 +149,7 @@ class Run:
                 checkpoint,
             )
             drills = held_out_drills(self.renderer, a.episodes, a.compaction, 100, a.training.seed)
-            skills = measure_skills(self.policy, self.renderer, drills, a.training.seed)
+            skills = measure_skills(self.policy, self.renderer, drills)
             seconds = time.monotonic() - began
             if self.main:
                 write_atomically(folder / "skills.json", json.dumps({**asdict(skills), "seconds": seconds}).encode())

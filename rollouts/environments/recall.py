@@ -249,8 +249,6 @@ class Recall(Environment):
                 sentence = rng.choice(FILLER).capitalize() + "."
             words = sentence.split()
             if len(words) > room:
-                if self.filler == "sentences":
-                    return
                 sentence = " ".join(words[:room])
             room -= len(words)
             yield sentence
