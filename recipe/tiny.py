@@ -31,16 +31,19 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 
 
 def words() -> list[str]:
-    """The vocabulary: control tokens first, then every word once, in a fixed order."""
+    """The vocabulary: every word once, in a fixed order."""
     templates = [TINY.request, TINY.state, TINY.carry, *(kind.tiny + " " + kind.question for kind in KINDS.values())]
     plain = [word for text in (*templates, *FILLER) for word in re.sub(r"\{\w+\}", " ", text).split()]
     numbers = [str(number) for number in range(100)]
     everything = [*OWN_WORDS, *plain, *numbers, *PEOPLE, *PLACES, *OBJECTS, *OWNERS, *GOODS]
-    return [PAD, UNKNOWN, END, *ROLES, *dict.fromkeys(everything)]
+    return [UNKNOWN, *dict.fromkeys(everything)]
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word; words outside the vocabulary become ``<unk>``."""
+    """One token a word; words outside the vocabulary become ``<unk>``.
+
+    Control tokens are no words of the vocabulary but are added to it, so that one spelled in a text stays unknown text.
+    """
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words())}, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = Split(Regex(r"\s+"), "removed")
     fast = PreTrainedTokenizerFast(

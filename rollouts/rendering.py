@@ -54,6 +54,7 @@ class Renderer:
         if not tokenizer.chat_template:
             raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
         self._check_append_only()
+        self._check_control_tokens()
 
     @property
     def name(self) -> str:
@@ -196,6 +197,17 @@ class Renderer:
                 f"policy: the chat template of '{self.name}' is not append-only: a conversation rendered whole differs "
                 "from the same one rendered turn by turn; use a template that leaves earlier turns as they are"
             )
+
+
+    def _check_control_tokens(self) -> None:
+        """Refuse a tokenizer for which a control token spelled in a text is that control token."""
+        control = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        for token in self.tokenizer.all_special_tokens:
+            if control.intersection(self.content_ids(f"a {token} a")):
+                raise UserError(
+                    f"policy: the tokenizer '{self.name}' reads '{token}' in a text as a control token, so a page could end "
+                    "the policy's turn; use a tokenizer that honours split_special_tokens"
+                )
 
 
 def _merged(messages: Sequence[Message]) -> list[Message]:
