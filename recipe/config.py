@@ -176,9 +176,16 @@ class CreditArguments:
     )
     summary_length_penalty: float = field(default=0.0, metadata={"help": "Taken from the reward per summary token."})
     malformed_penalty: float = field(default=0.0, metadata={"help": "Taken from the reward per malformed summary."})
+    length_penalty: float = field(
+        default=0.0, metadata={"help": "Weight of a concave penalty on all tokens sampled in an episode."}
+    )
+    length_penalty_scale: float = field(default=0.001, metadata={"help": "Its k: 1 / tokens at which it bends."})
+    length_penalty_power: float = field(default=0.5, metadata={"help": "Its q: 0 is linear, 1 logarithmic."})
 
     def __post_init__(self) -> None:
-        _at_least(self, 0, "summary_length_penalty", "malformed_penalty")
+        _at_least(self, 0, "summary_length_penalty", "malformed_penalty", "length_penalty", "length_penalty_power")
+        if not self.length_penalty_scale > 0:
+            refuse("length_penalty_scale", self.length_penalty_scale, "must be above 0")
         if self.unfinished not in UNFINISHED:
             refuse("unfinished", self.unfinished, closest(self.unfinished, list(UNFINISHED)))
 

@@ -91,7 +91,13 @@ class SelfSummarizationTrainer(GRPOTrainer):
         self.collector = collector
         self.credit = credit or CreditArguments()
         self._rule: CreditRule = resolve(self.credit.credit, BUILTIN, "credit")
-        self._penalties = Penalties(self.credit.summary_length_penalty, self.credit.malformed_penalty)
+        self._penalties = Penalties(
+            per_summary_token=self.credit.summary_length_penalty,
+            per_malformed=self.credit.malformed_penalty,
+            length_weight=self.credit.length_penalty,
+            length_scale=self.credit.length_penalty_scale,
+            length_power=self.credit.length_penalty_power,
+        )
 
     def log_beside(self, figures: dict[str, float]) -> None:
         """Have ``figures`` logged with the next training metrics."""

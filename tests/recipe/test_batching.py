@@ -1,0 +1,174 @@
+"""Laws L3 and L7 at the level of rows: every sampled token once, whatever is padded or cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recipe.batching import Row, assert_exactly_once, collate, idle_micro_batch, micro_batches, rows_of
+from rollouts.episode import Episode, Segment, Turn, TurnKind
+from tests.recipe.worlds import random_episode
+
+
+def episodes(count: int, seed: int = 0, **shape: tuple[int, int]) -> list[Episode]:
+    return [random_episode({"row": index}, 0, seed, **shape) for index in range(count)]
+
+
+def trained_turns(episode: Episode) -> list[Turn]:
+    return [turn for segment in episode.segments for turn in segment.turns if turn.trained]
+
+
+def rows(made: list[Episode]) -> list[Row]:
+    """Rows whose every turn has an advantage of its own."""
+    return [row for e in made for row in rows_of(e, [index + 1.0 for index, _ in enumerate(trained_turns(e))])]
+
+
+def test_a_turns_advantage_is_spread_over_its_sampled_tokens() -> None:
+    first = Segment((1, 2), (Turn((3,), (4, 5), (-0.1, -0.2), TurnKind.ACT), Turn((6,), (7,), (-0.3,), TurnKind.SUMMARY)))
+    second = Segment((1,), (Turn((8, 9), (10, 11), (-0.4, -0.5), TurnKind.ACT),))
+    episode = replace(episodes(1)[0], segments=(first, second))
+    assert [row.advantages for row in rows_of(episode, [1.0, 2.0, 3.0])] == [(0.0, 1.0, 1.0, 0.0, 2.0), (0.0, 0.0, 3.0, 3.0)]
+
+
+def test_segments_in_which_the_policy_sampled_nothing_are_no_rows() -> None:
+    foreign = Segment((1,), (Turn((2,), (3,), (0.0,), TurnKind.SUMMARY, trained=False),))
+    own = Segment((1,), (Turn((2,), (3,), (0.0,), TurnKind.ACT),))
+    episode = replace(episodes(1)[0], segments=(foreign, own))
+    (row,) = rows_of(episode, [1.0])
+    assert row.segment == own
+    with pytest.raises(AssertionError, match="more advantages"):
+        rows_of(episode, [1.0, 2.0])
+
+
+def test_exactly_once_holds_for_what_rows_of_makes() -> None:
+    made = episodes(20)
+    assert_exactly_once(made, rows(made))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda made: made[:-1], id="a row is missing"),
+        pytest.param(lambda made: [*made, made[-1]], id="a row is twice there"),
+        pytest.param(lambda made: [made[1], made[0], *made[2:]], id="rows change places"),
+        pytest.param(
+            lambda made: [replace(made[0], advantages=made[0].advantages[:-1]), *made[1:]], id="an advantage is missing"
+        ),
+        pytest.param(lambda made: [_altered(made[0], logprob=-9.0), *made[1:]], id="another log-probability"),
+        pytest.param(lambda made: [_altered(made[0], trained=False), *made[1:]], id="a masked token"),
+    ],
+)
+def test_exactly_once_sees(broken: object) -> None:
+    made = episodes(5)
+    with pytest.raises(AssertionError):
+        assert_exactly_once(made, broken(rows(made)))  # type: ignore[operator]
+
+
+def _altered(row: Row, logprob: float | None = None, trained: bool = True) -> Row:
+    turn = row.segment.turns[0]
+    logprobs = turn.logprobs if logprob is None else (logprob, *turn.logprobs[1:])
+    turns = (replace(turn, logprobs=logprobs, trained=trained), *row.segment.turns[1:])
+    return replace(row, segment=replace(row.segment, turns=turns))
+
+
+def test_prompts_are_padded_left_and_completions_right() -> None:
+    made = rows(episodes(6))
+    batch = collate(made, len(made) + 2, pad_id=0, device="cpu")
+    assert batch["prompt_ids"].shape[0] == len(made) + 2
+    for index, row in enumerate(made):
+        prompt, completion = row.segment.prompt_ids, row.segment.completion_ids
+        assert batch["prompt_ids"][index].tolist()[-len(prompt) :] == list(prompt)
+        assert batch["prompt_mask"][index].tolist() == [0] * (batch["prompt_ids"].size(1) - len(prompt)) + [1] * len(prompt)
+        rest = batch["completion_ids"].size(1) - len(completion)
+        assert batch["completion_ids"][index].tolist() == [*completion, *[0] * rest]
+        assert batch["completion_mask"][index].tolist() == [1] * len(completion) + [0] * rest
+        assert batch["tool_mask"][index].tolist() == [*row.segment.loss_mask, *[0] * rest]
+        assert batch["advantages"][index].tolist() == [*row.advantages, *[0.0] * rest]
+    for index in range(len(made), len(made) + 2):
+        assert int(batch["tool_mask"][index].sum()) == 0
+        assert float(batch["advantages"][index].abs().sum()) == 0.0
+        assert int(batch["prompt_mask"][index].sum()) == int(batch["completion_mask"][index].sum()) == 1
+    with pytest.raises(AssertionError, match="do not fit"):
+        collate(made, len(made) - 1, 0, "cpu")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000), budget=st.integers(1, 400), padding=st.integers(0, 5), skip=st.booleans())
+def test_micro_batches_hold_every_sampled_token_once(seed: int, budget: int, padding: int, skip: bool) -> None:
+    made = rows(episodes(5, seed))
+    batch = collate(made, len(made) + padding, 0, "cpu")
+    wanted = Counter(
+        (token, advantage, float(torch.tensor(logprob)))
+        for row in made
+        for token, advantage, logprob, bit in zip(
+            row.segment.completion_ids, row.advantages, row.segment.logprobs, row.segment.loss_mask, strict=True
+        )
+        if bit
+    )
+    found: Counter[tuple[int, float, float]] = Counter()
+    lengths: list[int] = []
+    for chunk in micro_batches(batch, budget, skip_idle=skip):
+        b = chunk.batch
+        real = int(b["prompt_mask"].sum() + b["completion_mask"].sum())
+        forwarded = b["prompt_ids"].numel() + b["completion_ids"].numel()
+        assert (chunk.tokens, chunk.padding) == (real, forwarded - real)
+        assert forwarded <= budget or len(chunk.rows) == 1
+        # Padding stands on the right only.
+        for row in torch.cat([b["prompt_mask"], b["completion_mask"]], 1).tolist():
+            assert row == sorted(row, reverse=True)
+            lengths.append(sum(row))
+        mask = (b["completion_mask"] * b["tool_mask"]).bool()
+        assert chunk.sampled == int(mask.sum())
+        for token, advantage, logprob in zip(
+            b["completion_ids"][mask].tolist(), b["advantages"][mask].tolist(), b["sampling_logps"][mask].tolist(), strict=True
+        ):
+            found[token, advantage, logprob] += 1
+        for position, index in enumerate(chunk.rows):
+            ids = torch.cat([b["prompt_ids"][position], b["completion_ids"][position]]).tolist()
+            segment = made[index].segment
+            assert ids[: len(segment.prompt_ids) + len(segment.completion_ids)] == [
+                *segment.prompt_ids,
+                *segment.completion_ids,
+            ]
+    assert found == wanted
+    assert lengths == sorted(lengths)
+
+
+def test_rows_without_advantage_are_left_out_only_where_asked() -> None:
+    made = [replace(row, advantages=(0.0,) * len(row.advantages)) if index % 2 else row for index, row in enumerate(rows(episodes(6)))]
+    batch = collate(made, len(made) + 1, 0, "cpu")
+    forwarded = [sorted(i for c in micro_batches(batch, 300, skip_idle=skip) for i in c.rows) for skip in (True, False)]
+    assert forwarded == [list(range(0, len(made), 2)), list(range(len(made)))]
+
+
+def test_padding_is_little_on_a_mix_of_one_to_twelve_segments() -> None:
+    made = rows(episodes(64, segments=(1, 12), turns=(1, 8)))
+    chunks = list(micro_batches(collate(made, len(made), 0, "cpu"), 1024, skip_idle=False))
+    padding, tokens = sum(c.padding for c in chunks), sum(c.tokens for c in chunks)
+    assert padding / (padding + tokens) < 0.10
+
+
+def test_an_idle_micro_batch_trains_nothing() -> None:
+    batch = collate(rows(episodes(3)), 20, 0, "cpu")
+    chunk = idle_micro_batch(batch)
+    assert (chunk.sampled, chunk.tokens) == (0, 0)
+    assert float(chunk.batch["advantages"].abs().sum()) == 0.0
+    assert int(chunk.batch["tool_mask"].sum()) == 0
+    assert chunk.padding == chunk.batch["prompt_ids"].numel() + chunk.batch["completion_ids"].numel() == 2
+
+
+def test_other_tensors_of_the_batch_are_cut_alike() -> None:
+    made = rows(episodes(4))
+    batch = collate(made, len(made), 0, "cpu")
+    batch["old_per_token_logps"] = batch["completion_ids"].float()
+    batch["num_items_in_batch"] = torch.tensor(7.0)
+    for chunk in micro_batches(batch, 100, skip_idle=False):
+        # What stands before the first sampled token may be the rest of a prompt, of which such tensors know nothing.
+        mask = chunk.batch["tool_mask"].bool()
+        assert torch.equal(chunk.batch["old_per_token_logps"][mask], chunk.batch["completion_ids"][mask].float())
+        assert float(chunk.batch["num_items_in_batch"]) == 7.0
