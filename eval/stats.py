@@ -30,7 +30,8 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    # At the ends the bound is exact, and rounding would put it a little beside.
+    return Interval(centre - half if successes else 0.0, centre + half if successes < n else 1.0)
 
 
 def clustered(values: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> Interval | None:

@@ -1,0 +1,87 @@
+"""Intervals: values worked out by hand, and whether they cover what they should."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from eval.stats import (
+    clustered,
+    mean_interval,
+    paired_difference,
+    ratio_interval,
+    student_quantile,
+    wilson,
+)
+
+
+def test_wilson_by_hand() -> None:
+    # z = 1.959964: (0.8 + z^2/20) / (1 + z^2/10) -+ z / (1 + z^2/10) * sqrt(0.016 + z^2/400)
+    interval = wilson(8, 10)
+    assert (interval.low, interval.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert wilson(0, 10).low == 0.0
+    assert wilson(0, 10).high == pytest.approx(0.2775, abs=1e-4)
+    assert wilson(10, 10).high == 1.0
+    for successes, n in ((1, 0), (3, 2), (-1, 2)):
+        with pytest.raises(ValueError, match="no share"):
+            wilson(successes, n)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (1000, 1.962)]
+)
+def test_students_quantiles_are_those_of_the_tables(degrees: int, quantile: float) -> None:
+    assert student_quantile(0.975, degrees) == pytest.approx(quantile, rel=0.01)
+
+
+def test_clusters_by_hand() -> None:
+    # Clusters {1, 1}, {0, 0}: residual sums +1 and -1, variance 2/1 * 2/16 = 1/4, t(1) = 12.706.
+    interval = clustered([1, 1, 0, 0], ["a", "a", "b", "b"])
+    assert interval is not None
+    assert interval.low == pytest.approx(0.5 - 12.706 * 0.5, abs=1e-2)
+    assert clustered([1, 0], ["a", "a"]) is None
+    assert clustered([], []) is None
+
+
+def test_single_episodes_get_wilson_and_shared_ones_do_not() -> None:
+    assert mean_interval([1.0, 0.0, 1.0], ["a", "b", "c"]) == wilson(2, 3)
+    assert mean_interval([1.0, 0.5, 1.0], ["a", "b", "c"]) == clustered([1.0, 0.5, 1.0], ["a", "b", "c"])
+    assert mean_interval([1.0, 0.0, 1.0], ["a", "b", "b"]) == clustered([1.0, 0.0, 1.0], ["a", "b", "b"])
+    assert mean_interval([], []) is None
+
+
+def test_clustered_intervals_cover_where_naive_ones_do_not() -> None:
+    rng = np.random.default_rng(0)
+    covered = naive = 0
+    for _ in range(400):
+        clusters = np.repeat(np.arange(20), 10)
+        values = rng.normal(0, 1, 20)[clusters] + rng.normal(0, 1, 200)
+        interval = clustered(values.tolist(), [str(c) for c in clusters])
+        assert interval is not None
+        covered += interval.low <= 0 <= interval.high
+        naive += abs(values.mean()) <= 1.96 * values.std(ddof=1) / math.sqrt(200)
+    assert 0.92 < covered / 400 < 0.98
+    assert naive / 400 < 0.75
+
+
+def test_pairs_are_compared_over_the_tasks_both_have() -> None:
+    difference, interval, n = paired_difference({"a": 1, "b": 1, "c": 0, "x": 0}, {"a": 0, "b": 1, "c": 0, "y": 1})
+    assert (difference, n) == (pytest.approx(1 / 3), 3)
+    assert interval is not None
+    assert interval.low < 0 < interval.high
+    with pytest.raises(ValueError, match="no task in common"):
+        paired_difference({"a": 1}, {"b": 1})
+
+
+def test_ratios_have_intervals_where_the_denominator_allows() -> None:
+    few = {str(n): float(n % 10 == 0) for n in range(100)}
+    many = {str(n): float(n % 2 == 0) for n in range(100)}
+    interval = ratio_interval(few, many)
+    assert interval is not None
+    assert interval.low < 0.2 < interval.high < 0.5
+    assert ratio_interval(few, many) == interval
+    assert ratio_interval(few, dict.fromkeys(few, 0.0)) is None
+    assert ratio_interval({}, {}) is None
+    assert ratio_interval(few, {**dict.fromkeys(few, 0.0), "0": 1.0}) is None
