@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from trl import TrlParser
@@ -50,7 +51,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     Raises:
         UserError: Anything that cannot work, with the file, the field, the value and the remedy.
     """
-    argv = list(argv)
+    # TrlParser looks for '--config' alone, and would pass over '--config=FILE' without reading the file.
+    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     source = "command line"
     if "--config" in argv:
         at = argv.index("--config")
@@ -58,6 +60,7 @@ def parse(argv: Sequence[str]) -> Arguments:
             raise UserError("--config: name a YAML file after it")
         source = argv[at + 1]
         _check_file(source)
+    _check_flags(argv, source)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -74,8 +77,18 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(*parsed, source=source)
 
 
+def _check_flags(argv: Sequence[str], source: str) -> None:
+    """Refuse a flag that nothing knows; beginnings of names are let through, since argparse completes them."""
+    known = [field.name for group in GROUPS for field in fields(group) if field.init]
+    for word in argv:
+        name = word.partition("=")[0][2:].replace("-", "_")
+        flags = [*known, *(f"no_{field}" for field in known), "config", "help"]
+        if word.startswith("--") and not any(flag.startswith(name) for flag in flags):
+            raise UserError(f"{source}: there is no field '{name}'; {closest(name, known)}")
+
+
 def _check_file(path: str) -> None:
-    """Refuse a file that is missing, not a flat mapping, or has a key that nothing knows."""
+    """Refuse a file that is missing, not a flat mapping, or has a key that nothing knows or a value of another type."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -87,9 +100,41 @@ def _check_file(path: str) -> None:
     if not isinstance(content, dict):
         raise UserError(f"{path}: must hold 'field: value' lines, but it holds a {type(content).__name__}")
     known = [field.name for group in GROUPS for field in fields(group) if field.init]
-    for key in content:
-        if key not in known and key != "env":
+    hints: dict[str, Any] = {name: hint for group in GROUPS for name, hint in get_type_hints(group).items()}
+    for key, value in content.items():
+        if key == "env":
+            continue
+        if key not in known:
             raise UserError(f"{path}: there is no field '{key}'; {closest(str(key), known)}")
+        # argparse converts text, as in 1e-5, which YAML reads as text; everything else it takes as it is.
+        converted = isinstance(value, str) and get_origin(hints[key]) not in (list, dict)
+        if not converted and not _fits(value, hints[key]):
+            raise UserError(f"{path}: {key} is {value!r}: must be {_in_words(hints[key])}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a YAML value is of the annotated type; types that YAML cannot say are let through."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if hint is dict or get_origin(hint) is dict:
+        return isinstance(value, dict)
+    if hint in (int, float):
+        return not isinstance(value, bool) and isinstance(value, int if hint is int else int | float)
+    return isinstance(value, hint) if hint in (bool, str, types.NoneType) else True
+
+
+def _in_words(hint: Any) -> str:
+    """An annotated type as a user would say it."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_in_words(part) for part in get_args(hint))
+    if get_origin(hint) is list:
+        return f"a list, each item {_in_words(get_args(hint)[0])}"
+    if hint is dict or get_origin(hint) is dict:
+        return "a mapping"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", types.NoneType: "null"}
+    return words.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 class _NoDuplicates(yaml.SafeLoader):

@@ -36,6 +36,9 @@ def rows_of(episode: Episode, turn_advantages: Sequence[float]) -> list[Row]:
     Args:
         turn_advantages: One for each trained turn of the episode, in order over all segments.
     """
+    trained = sum(turn.trained for segment in episode.segments for turn in segment.turns)
+    if len(turn_advantages) != trained:
+        raise AssertionError(f"{len(turn_advantages)} advantages for {trained} trained turns")
     remaining = iter(turn_advantages)
     rows: list[Row] = []
     for segment in episode.segments:
@@ -45,8 +48,6 @@ def rows_of(episode: Episode, turn_advantages: Sequence[float]) -> list[Row]:
             advantages += [next(remaining) if turn.trained else 0.0] * len(turn.sampled_ids)
         if segment.sampled_tokens:
             rows.append(Row(segment, tuple(advantages)))
-    if next(remaining, None) is not None:
-        raise AssertionError("there are more advantages than trained turns")
     return rows
 
 
@@ -73,7 +74,7 @@ def assert_exactly_once(episodes: Sequence[Episode], rows: Sequence[Row]) -> Non
         if bit
     ]
     if sampled != trained:
-        raise AssertionError(f"{len(sampled)} tokens were sampled, {len(trained)} are trained, and they must be the same")
+        raise AssertionError(f"{len(sampled)} tokens were sampled, {len(trained)} are trained; they must be the same")
     for row in rows:
         if len(row.advantages) != len(row.segment.completion_ids):
             raise AssertionError(f"{len(row.advantages)} advantages for {len(row.segment.completion_ids)} tokens")

@@ -6,6 +6,7 @@ Values such as ``environment: package.module:Name`` name code that will be impor
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ LEFT_ALONE = {
     "top_entropy_quantile": (1.0, "which tokens it picks depends on how rows are cut"),
     "entropy_coef": (0.0, "TRL averages the entropy over rows, so cutting would change the loss"),
     "use_adaptive_entropy": (False, "TRL averages the entropy over rows, so cutting would change the loss"),
-    "mask_truncated_completions": (False, "it looks at rows; for episodes that did not finish, set unfinished: mask_loss"),
+    "mask_truncated_completions": (False, "it looks at rows; for unfinished episodes, set unfinished: mask_loss"),
     "use_liger_kernel": (False, "its loss bypasses the one that is cut into micro-batches"),
     "use_vllm": (False, "episodes are sampled by the embedded transformers engine"),
     "eval_strategy": ("no", "held-out tasks are evaluated by eval_every"),
@@ -42,8 +43,14 @@ def refuse(field_name: str, value: object, remedy: str) -> None:
 def _at_least(arguments: object, least: float, *names: str) -> None:
     for name in names:
         value = getattr(arguments, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
             refuse(name, value, f"must be a number of at least {least}")
+
+
+def _shortest_and_longest(arguments: object, name: str) -> None:
+    words = getattr(arguments, name)
+    if len(words) != 2 or not all(isinstance(n, int) for n in words) or not 0 <= words[0] <= words[1]:
+        refuse(name, words, "must be two whole numbers, the shortest and the longest, like [600, 800]")
 
 
 @dataclass
@@ -58,7 +65,8 @@ class PolicyArguments:
     policy_hidden: int = field(default=128, metadata={"help": "Hidden size of the tiny policy."})
     policy_seed: int = field(default=0, metadata={"help": "Seed of the tiny policy's first weights."})
     policy_dtype: str = field(
-        default="float32", metadata={"help": "Type of the master weights; `bf16: true` runs forward passes in bfloat16."}
+        default="float32",
+        metadata={"help": "Type of the master weights; `bf16: true` runs forward passes in bfloat16."},
     )
     policy_attention: str | None = field(
         default=None, metadata={"help": "`attn_implementation` of transformers; flash_attention_2 needs a GPU."}
@@ -114,9 +122,7 @@ class EpisodeArguments:
         _at_least(self, 0, "max_turns", "max_compactions", "episode_seconds")
         if self.oversize not in ("split", "cut"):
             refuse("oversize", self.oversize, closest(self.oversize, ["split", "cut"]))
-        words = self.task_words
-        if len(words) != 2 or not all(isinstance(n, int) for n in words) or not 0 <= words[0] <= words[1]:
-            refuse("task_words", words, "must be two whole numbers, the shortest and the longest, like [600, 800]")
+        _shortest_and_longest(self, "task_words")
         if self.train_file is not None and not Path(self.train_file).is_file():
             refuse("train_file", self.train_file, "there is no such file")
 
@@ -184,8 +190,8 @@ class CreditArguments:
 
     def __post_init__(self) -> None:
         _at_least(self, 0, "summary_length_penalty", "malformed_penalty", "length_penalty", "length_penalty_power")
-        if not self.length_penalty_scale > 0:
-            refuse("length_penalty_scale", self.length_penalty_scale, "must be above 0")
+        if not 0 < self.length_penalty_scale < math.inf:
+            refuse("length_penalty_scale", self.length_penalty_scale, "must be a number above 0")
         if self.unfinished not in UNFINISHED:
             refuse("unfinished", self.unfinished, closest(self.unfinished, list(UNFINISHED)))
 
@@ -195,7 +201,9 @@ class StageArguments:
     """What a run consists of."""
 
     stages: list[str] = field(default_factory=lambda: ["grpo"], metadata={"help": "Of midtrain, grpo, eval; in order."})
-    midtrain_span_steps: int = field(default=0, metadata={"help": "Steps on repeated spans, which form the copy circuit."})
+    midtrain_span_steps: int = field(
+        default=0, metadata={"help": "Steps on repeated spans, which form the copy circuit."}
+    )
     midtrain_steps: int = field(default=0, metadata={"help": "Steps on demonstrations."})
     midtrain_batch: int = field(default=48, metadata={"help": "Demonstrations a step."})
     midtrain_span_batch: int = field(default=96, metadata={"help": "Repeated spans a step."})
@@ -203,21 +211,27 @@ class StageArguments:
     midtrain_expert_share: float = field(
         default=0.35, metadata={"help": "Share of demonstrated summaries that keep what the task needs."}
     )
-    midtrain_drill_share: float = field(default=0.6, metadata={"help": "Share of demonstrations that practise lookups."})
+    midtrain_drill_share: float = field(
+        default=0.6, metadata={"help": "Share of demonstrations that practise lookups."}
+    )
     midtrain_words: list[int] = field(
         default_factory=lambda: [100, 700], metadata={"help": "Shortest and longest demonstration, in words."}
     )
     midtrain_least_accuracy: float = field(
         default=0.9, metadata={"help": "Copy and lookup accuracy below which GRPO is not started."}
     )
-    eval_lengths: list[int] = field(default_factory=list, metadata={"help": "Lengths of evaluation episodes, in words."})
+    eval_lengths: list[int] = field(
+        default_factory=list, metadata={"help": "Lengths of evaluation episodes, in words."}
+    )
     eval_tasks: int = field(default=64, metadata={"help": "Held-out tasks of each length."})
     eval_long_tasks: int = field(default=16, metadata={"help": f"Held-out tasks of lengths from {LONG_WORDS:,} words."})
     eval_baseline_factor: int = field(
         default=5, metadata={"help": "The untrained baseline's summary budget, in multiples of `summary_tokens`."}
     )
     eval_temperature: float = field(default=0.0, metadata={"help": "Sampling temperature of evaluations; 0 is greedy."})
-    eval_every: int = field(default=0, metadata={"help": "GRPO steps between evaluations on held-out tasks; 0 for none."})
+    eval_every: int = field(
+        default=0, metadata={"help": "GRPO steps between evaluations on held-out tasks; 0 for none."}
+    )
     save_transcripts: int = field(default=0, metadata={"help": "Episodes of the last batch that are saved as text."})
 
     def __post_init__(self) -> None:
@@ -228,11 +242,18 @@ class StageArguments:
                 refuse("stages", stage, closest(stage, list(STAGES)))
         if [s for s in STAGES if s in self.stages] != list(self.stages):
             refuse("stages", self.stages, f"must be in the order {', '.join(STAGES)}, each at most once")
-        _at_least(self, 0, "midtrain_span_steps", "midtrain_steps", "eval_temperature", "eval_every", "save_transcripts")
-        _at_least(self, 1, "midtrain_batch", "midtrain_span_batch", "eval_tasks", "eval_long_tasks", "eval_baseline_factor")
+        _at_least(
+            self, 0, "midtrain_span_steps", "midtrain_steps", "eval_temperature", "eval_every", "save_transcripts"
+        )
+        _at_least(
+            self, 1, "midtrain_batch", "midtrain_span_batch", "eval_tasks", "eval_long_tasks", "eval_baseline_factor"
+        )
         for name in ("midtrain_expert_share", "midtrain_drill_share", "midtrain_least_accuracy"):
             if not 0 <= getattr(self, name) <= 1:
                 refuse(name, getattr(self, name), "must be a share between 0 and 1")
+        _shortest_and_longest(self, "midtrain_words")
+        if any(length < 1 for length in self.eval_lengths):
+            refuse("eval_lengths", self.eval_lengths, "each must be at least 1 word")
         if "midtrain" in self.stages and not self.midtrain_steps:
             refuse("midtrain_steps", self.midtrain_steps, "stage 'midtrain' needs at least 1 step")
         if "eval" in self.stages and not self.eval_lengths:
@@ -250,7 +271,8 @@ class TrainingConfig(GRPOConfig):
         default=16384, metadata={"help": "Tokens, padding included, of one forward and backward pass in training."}
     )
     skip_idle_rows: bool = field(
-        default=True, metadata={"help": "Rows whose advantages are all zero are not forwarded (entropy leaves them out)."}
+        default=True,
+        metadata={"help": "Rows whose advantages are all zero are not forwarded (entropy leaves them out)."},
     )
     importance_correction: str = field(
         default="none", metadata={"help": "`token`: truncated importance weights, trainer over sampler; or `none`."}
@@ -265,13 +287,21 @@ class TrainingConfig(GRPOConfig):
                 f"it counts rows, so cutting an episode into segments would change the loss; use one of "
                 f"{', '.join(ADMITTED_LOSSES)}",
             )
-        if self.num_generations is not None and self.num_generations < 2:
+        if self.num_generations is None or self.num_generations < 2:
             refuse("num_generations", self.num_generations, "a group needs at least 2 episodes to have a baseline")
-        if self.token_budget < 1:
-            refuse("token_budget", self.token_budget, "must be at least 1")
+        if self.scale_rewards not in ("none", "group"):
+            refuse("scale_rewards", self.scale_rewards, "baseline and deviation are of one group; use none or group")
+        _at_least(self, 1, "token_budget")
+        _at_least(self, 0, "beta")
+        if not self.importance_cap > 0:
+            refuse("importance_cap", self.importance_cap, "must be a number above 0")
         for name, (only, reason) in LEFT_ALONE.items():
             if getattr(self, name) != only:
                 refuse(name, getattr(self, name), f"{reason}; leave it at {only!r}")
         if self.importance_correction not in ("none", "token"):
-            refuse("importance_correction", self.importance_correction, closest(self.importance_correction, ["none", "token"]))
+            refuse(
+                "importance_correction",
+                self.importance_correction,
+                closest(self.importance_correction, ["none", "token"]),
+            )
         super().__post_init__()

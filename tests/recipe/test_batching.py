@@ -29,10 +29,15 @@ def rows(made: list[Episode]) -> list[Row]:
 
 
 def test_a_turns_advantage_is_spread_over_its_sampled_tokens() -> None:
-    first = Segment((1, 2), (Turn((3,), (4, 5), (-0.1, -0.2), TurnKind.ACT), Turn((6,), (7,), (-0.3,), TurnKind.SUMMARY)))
+    first = Segment(
+        (1, 2), (Turn((3,), (4, 5), (-0.1, -0.2), TurnKind.ACT), Turn((6,), (7,), (-0.3,), TurnKind.SUMMARY))
+    )
     second = Segment((1,), (Turn((8, 9), (10, 11), (-0.4, -0.5), TurnKind.ACT),))
     episode = replace(episodes(1)[0], segments=(first, second))
-    assert [row.advantages for row in rows_of(episode, [1.0, 2.0, 3.0])] == [(0.0, 1.0, 1.0, 0.0, 2.0), (0.0, 0.0, 3.0, 3.0)]
+    assert [row.advantages for row in rows_of(episode, [1.0, 2.0, 3.0])] == [
+        (0.0, 1.0, 1.0, 0.0, 2.0),
+        (0.0, 0.0, 3.0, 3.0),
+    ]
 
 
 def test_segments_in_which_the_policy_sampled_nothing_are_no_rows() -> None:
@@ -41,8 +46,14 @@ def test_segments_in_which_the_policy_sampled_nothing_are_no_rows() -> None:
     episode = replace(episodes(1)[0], segments=(foreign, own))
     (row,) = rows_of(episode, [1.0])
     assert row.segment == own
-    with pytest.raises(AssertionError, match="more advantages"):
-        rows_of(episode, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_every_trained_turn_needs_an_advantage_of_its_own(change: int) -> None:
+    episode = episodes(1)[0]
+    count = len(trained_turns(episode))
+    with pytest.raises(AssertionError, match=f"{count + change} advantages for {count} trained turns"):
+        rows_of(episode, [1.0] * (count + change))
 
 
 def test_exactly_once_holds_for_what_rows_of_makes() -> None:
@@ -83,7 +94,9 @@ def test_prompts_are_padded_left_and_completions_right() -> None:
     for index, row in enumerate(made):
         prompt, completion = row.segment.prompt_ids, row.segment.completion_ids
         assert batch["prompt_ids"][index].tolist()[-len(prompt) :] == list(prompt)
-        assert batch["prompt_mask"][index].tolist() == [0] * (batch["prompt_ids"].size(1) - len(prompt)) + [1] * len(prompt)
+        assert batch["prompt_mask"][index].tolist() == [0] * (batch["prompt_ids"].size(1) - len(prompt)) + [1] * len(
+            prompt
+        )
         rest = batch["completion_ids"].size(1) - len(completion)
         assert batch["completion_ids"][index].tolist() == [*completion, *[0] * rest]
         assert batch["completion_mask"][index].tolist() == [1] * len(completion) + [0] * rest
@@ -125,7 +138,10 @@ def test_micro_batches_hold_every_sampled_token_once(seed: int, budget: int, pad
         mask = (b["completion_mask"] * b["tool_mask"]).bool()
         assert chunk.sampled == int(mask.sum())
         for token, advantage, logprob in zip(
-            b["completion_ids"][mask].tolist(), b["advantages"][mask].tolist(), b["sampling_logps"][mask].tolist(), strict=True
+            b["completion_ids"][mask].tolist(),
+            b["advantages"][mask].tolist(),
+            b["sampling_logps"][mask].tolist(),
+            strict=True,
         ):
             found[token, advantage, logprob] += 1
         for position, index in enumerate(chunk.rows):
@@ -140,7 +156,10 @@ def test_micro_batches_hold_every_sampled_token_once(seed: int, budget: int, pad
 
 
 def test_rows_without_advantage_are_left_out_only_where_asked() -> None:
-    made = [replace(row, advantages=(0.0,) * len(row.advantages)) if index % 2 else row for index, row in enumerate(rows(episodes(6)))]
+    made = [
+        replace(row, advantages=(0.0,) * len(row.advantages)) if index % 2 else row
+        for index, row in enumerate(rows(episodes(6)))
+    ]
     batch = collate(made, len(made) + 1, 0, "cpu")
     forwarded = [sorted(i for c in micro_batches(batch, 300, skip_idle=skip) for i in c.rows) for skip in (True, False)]
     assert forwarded == [list(range(0, len(made), 2)), list(range(len(made)))]

@@ -53,7 +53,15 @@ def refused(tmp_path: Path, *extra: str, **fields: Any) -> str:
         ({"midtrain_expert_share": 1.5}, "midtrain_expert_share is 1.5"),
         ({"summary_length_penalty": -1}, "summary_length_penalty"),
         ({"length_penalty_scale": 0}, "length_penalty_scale"),
-        ({"token_budget": 0}, "token_budget"),
+        ({"token_budget": 0}, "token_budget is 0: must be a number of at least 1"),
+        ({"num_generations": None}, "num_generations is None: a group needs at least 2"),
+        ({"scale_rewards": "batch"}, "scale_rewards is 'batch': baseline and deviation are of one group"),
+        ({"importance_cap": 0}, "importance_cap is 0: must be a number above 0"),
+        ({"beta": -0.1}, "beta is -0.1: must be a number of at least 0"),
+        ({"malformed_penalty": float("nan")}, "malformed_penalty is nan: must be a number of at least 0"),
+        ({"length_penalty_scale": float("inf")}, "length_penalty_scale is inf: must be a number above 0"),
+        ({"eval_lengths": [700, 0]}, "eval_lengths is [700, 0]: each must be at least 1 word"),
+        ({"midtrain_words": [700]}, "midtrain_words is [700]: must be two whole numbers"),
         ({"policy": "./nowhere/"}, "policy is './nowhere/'"),
         ({"frozen_policy": "./nowhere/"}, "frozen_policy is './nowhere/'"),
         ({"train_file": "nowhere.jsonl"}, "train_file is 'nowhere.jsonl'"),
@@ -63,6 +71,73 @@ def test_refusals_name_file_field_and_remedy(tmp_path: Path, fields: dict[str, A
     assert named in refused(tmp_path, **fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"window": 3.5}, "window is 3.5: must be a whole number"),
+        ({"window": True}, "window is True: must be a whole number"),
+        ({"window": None}, "window is None: must be a whole number"),
+        ({"trigger_low": [1]}, "trigger_low is [1]: must be a number"),
+        ({"learning_rate": True}, "learning_rate is True: must be a number"),
+        ({"skip_idle_rows": 1}, "skip_idle_rows is 1: must be true or false"),
+        ({"policy": 3}, "policy is 3: must be text"),
+        ({"frozen_policy": 3}, "frozen_policy is 3: must be text or null"),
+        ({"loss_type": None}, "loss_type is None: must be text"),
+        ({"num_generations": 2.5}, "num_generations is 2.5: must be a whole number or null"),
+        ({"stages": "grpo"}, "stages is 'grpo': must be a list, each item text"),
+        ({"task_kinds": [1]}, "task_kinds is [1]: must be a list, each item text"),
+        ({"task_words": 5}, "task_words is 5: must be a list, each item a whole number"),
+        ({"eval_lengths": [700, "long"]}, "eval_lengths is [700, 'long']: must be a list, each item a whole number"),
+        ({"environment_kwargs": "page_words"}, "environment_kwargs is 'page_words': must be a mapping"),
+        ({"template_kwargs": [1]}, "template_kwargs is [1]: must be a mapping"),
+        ({"model_init_kwargs": 3}, "model_init_kwargs is 3: must be a mapping or text or null"),
+        # Text is converted by argparse, which has its own words.
+        ({"window": "big"}, "--window: invalid int value: 'big'"),
+        ({"learning_rate": "fast"}, "invalid float value: 'fast'"),
+    ],
+)
+def test_values_of_another_type_are_refused(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    assert said in refused(tmp_path, **fields)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--window", "big"], "--window: invalid int value: 'big'"),
+        (["--window", "3.5"], "--window: invalid int value: '3.5'"),
+        (["--window"], "--window: expected one argument"),
+        (["--stages"], "--stages: expected at least one argument"),
+        (["--skip_idle_rows", "perhaps"], "got perhaps but expected one of yes/no"),
+        (["--trigger_low", "nan"], "trigger_low, trigger_high: "),
+        (["--num_generations", "1"], "num_generations is 1: a group needs at least 2"),
+        (["--loss_type", "grpo"], "loss_type is 'grpo': it counts rows"),
+        (["--stages", "grop"], "stages is 'grop': did you mean 'grpo'?"),
+        (["--windoww", "5"], "there is no field 'windoww'; did you mean 'window'?"),
+        (["--task-wordz=5"], "there is no field 'task_wordz'; did you mean 'task_words'?"),
+        (["stray"], "stray"),
+    ],
+)
+def test_refusals_of_the_command_line(tmp_path: Path, flags: list[str], said: str) -> None:
+    assert said in refused(tmp_path, *flags)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        ({"learning_rate": "1e-5"}, "learning_rate", 1e-5),  # YAML reads 1e-5 as text
+        ({"learning_rate": 1}, "learning_rate", 1),
+        ({"report_to": "none"}, "report_to", []),
+        ({"num_generations": 4, "per_device_train_batch_size": 8}, "num_generations", 4),
+        ({"skip_idle_rows": False}, "skip_idle_rows", False),
+        ({"lr_scheduler_kwargs": {"min_lr": 0.1}}, "lr_scheduler_kwargs", {"min_lr": 0.1}),
+    ],
+)
+def test_values_of_the_right_type_pass(tmp_path: Path, fields: dict[str, Any], name: str, value: object) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"output_dir": "out", "use_cpu": True, "bf16": False, **fields}))
+    assert getattr(parse(["--config", str(path)]).training, name) == value
+
+
 @pytest.mark.parametrize("name", LEFT_ALONE)
 def test_settings_under_which_cutting_would_show_are_refused(tmp_path: Path, name: str) -> None:
     other = {"eval_strategy": "steps", "top_entropy_quantile": 0.5, "entropy_coef": 0.1}.get(name, True)
@@ -70,14 +145,24 @@ def test_settings_under_which_cutting_would_show_are_refused(tmp_path: Path, nam
 
 
 def test_files_that_are_no_yaml_are_refused(tmp_path: Path) -> None:
-    for content, said in (("a: [", "no valid YAML"), ("- a\n- b\n", "holds a list"), ("a: 1\na: 2\n", "given twice"), ("", "NoneType")):
-        path = tmp_path / "x.yaml"
-        path.write_text(content)
+    path = tmp_path / "x.yaml"
+    for content, said in (
+        (b"a: [", "no valid YAML"),
+        (b"- a\n- b\n", "holds a list"),
+        (b"window: 1\nwindow: 2\n", "field 'window' is given twice"),
+        (b"", "holds a NoneType"),
+        (b"output_dir: \xff", "cannot be read"),
+    ):
+        path.write_bytes(content)
         with pytest.raises(UserError) as caught:
             parse(["--config", str(path)])
+        assert str(caught.value).startswith(f"{path}: ")
         assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="cannot be read"):
         parse(["--config", str(tmp_path / "missing.yaml")])
+    with pytest.raises(UserError, match=r"missing\.yaml: cannot be read"):
+        parse([f"--config={tmp_path / 'missing.yaml'}"])
     with pytest.raises(UserError, match="name a YAML file"):
         parse(["--config"])
 
@@ -88,6 +173,9 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     arguments = parse(["--config", str(path), "--window", "200", "--task_kinds", "find", "latest"])
     assert arguments.episodes.window == 200
     assert arguments.episodes.task_kinds == ["find", "latest"]
+    joined = parse([f"--config={path}", "--window=300"])
+    assert (joined.source, joined.episodes.window, joined.output_dir) == (str(path), 300, Path("out"))
+    assert parse([f"--config={path}"]).episodes.window == 100
     assert "windo" in refused(tmp_path, "--windoww", "200")
 
 
