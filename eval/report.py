@@ -42,8 +42,8 @@ def row(cell: Cell) -> dict[str, Any]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a Markdown table."""
     lines = [
-        "| policy | strategy | words | n | success | 95 % interval | tokens an episode | compactions | tokens a summary "
-        "| facts kept a compaction |",
+        "| policy | strategy | words | n | success | 95 % interval | tokens an episode | compactions "
+        "| tokens a summary | facts kept a compaction |",
         "|---|---|---:|---:|---:|---|---:|---:|---:|---:|",
     ]
     for r in rows:
@@ -63,7 +63,7 @@ def draw_success(axes: Axes, cells: Sequence[Cell]) -> None:
         rows = sorted((row(c) for c in cells if (c.stage, c.strategy) == (stage, strategy)), key=_length)
         success = [r["success"] for r in rows]
         bounds = [r["interval_95"] or (r["success"], r["success"]) for r in rows]
-        # A bound on the wrong side of the mean is rounding: Wilson's interval touches 0 and 1 only up to the last digit.
+        # A bound on the wrong side of the mean is rounding: a clustered interval may be a point.
         below = [max(0.0, mean - low) for mean, (low, _) in zip(success, bounds, strict=True)]
         above = [max(0.0, high - mean) for mean, (_, high) in zip(success, bounds, strict=True)]
         axes.errorbar(

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rollouts.engine import Completion, SampleRequest
@@ -24,7 +25,10 @@ from summarization.messages import Message
 from summarization.parse import Summary
 from summarization.prompts import TINY
 from summarization.strategies import ContextState, SelfSummary
+from summarization.trigger import TokenBudget
 
+# How often a fact changes: seldom, and so often that a window holds several values of it.
+CHANGES = (1, 2, 4, 8)
 STATEMENT = re.compile(r"\b(\w+) (?:is in|belongs to|costs) (\w+)")
 QUESTION = re.compile(r"\b(?:where is|who owns|how much is) (\w+) \?")
 
@@ -87,8 +91,11 @@ class Drill(Recall):
         self._read.append(observation.messages[0].content)
         rng = random.Random(f"{self.seed}/drill/{self._page}")
         found = [match for page in self._read[-3:] for match in STATEMENT.finditer(page)]
-        chosen = rng.sample(found, min(self.questions, len(found)))
-        self._open = [_question_for(match.group(0)) for match in chosen]
+        chosen = [match.group(0) for match in rng.sample(found, min(self.questions, len(found)))]
+        if self.needed() and rng.random() < 0.5:
+            # The fact of the task itself, which may have been stated several times: the latest counts.
+            chosen.append(self.needed()[0])
+        self._open = [_question_for(statement) for statement in chosen]
         return observation
 
 
@@ -169,14 +176,17 @@ def demonstrations(
         drill = rng.random() < drill_share
         task = next(tasks("train", 1, words, [rng.choice(list(kinds))], seed=rng.getrandbits(48)))
         budget = rng.choice(list(budgets))
-        make = (lambda: Drill(**environment)) if drill else (lambda: Recall(**environment))
-        job = Job(task, f"demonstration-{seed}-{index}", 0, make, Wandering(summary_tokens=budget, style=TINY), seed)
+        make = partial(Drill if drill else Recall, **{**environment, "changes": rng.choice(CHANGES)})
+        strategy = Wandering(summary_tokens=budget, style=TINY, trigger=TokenBudget(0.5, 1.0))
+        job = Job(task, f"demonstration-{seed}-{index}", 0, make, strategy, seed)
         for segment, _ in written(renderer, limits, job, rng, expert_share):
             if segment.sampled_tokens:
                 yield segment
 
 
-def repeated_spans(vocabulary: Sequence[int], count: int, shortest: int, longest: int, seed: int) -> Iterator[list[int]]:
+def repeated_spans(
+    vocabulary: Sequence[int], count: int, shortest: int, longest: int, seed: int
+) -> Iterator[list[int]]:
     """Rows of a random span, some other tokens, and the span again: what forms the copy circuit.
 
     Yields:

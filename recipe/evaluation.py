@@ -13,11 +13,13 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from eval.evaluate import evaluate
 from eval.results import Cell, cell_from_dict, cell_to_dict
 from recipe.config import LONG_WORDS, CompactionArguments, EpisodeArguments, StageArguments
+from recipe.rollout import embedded_engine
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import Environment
 from rollouts.environments.recall import tasks
 from rollouts.episode import Episode
+from rollouts.files import write_atomically
 from rollouts.rendering import Renderer
 from rollouts.runner import Job
 from summarization.resolve import resolve
@@ -82,7 +84,7 @@ def measures(compaction: CompactionArguments, stages: StageArguments) -> Iterato
 
 
 class HeldOut:
-    """Evaluates policies on held-out tasks at fixed seeds; finished cells are kept in a file and not run again."""
+    """Evaluates policies on held-out tasks at fixed seeds; finished cells are kept in a folder and not run again."""
 
     def __init__(
         self,
@@ -90,17 +92,16 @@ class HeldOut:
         environment: Callable[[], Environment],
         episodes: EpisodeArguments,
         stages: StageArguments,
+        bf16: bool,
         cells: Path,
     ) -> None:
         self.renderer, self.environment = renderer, environment
-        self.episodes, self.stages, self.cells = episodes, stages, cells
+        self.episodes, self.stages, self.bf16, self.cells = episodes, stages, bf16, cells
 
     def finished(self) -> dict[str, Cell]:
         """The cells that earlier runs finished, by key."""
-        if not self.cells.is_file():
-            return {}
-        lines = [json.loads(line) for line in self.cells.read_text().splitlines()]
-        return {line["key"]: cell_from_dict(line["cell"]) for line in lines}
+        stored = [json.loads(path.read_text()) for path in sorted(self.cells.glob("*.json"))]
+        return {line["key"]: cell_from_dict(line["cell"]) for line in stored}
 
     def tasks(self, length: int, count: int | None = None, split: str = "test") -> list[dict[str, Any]]:
         """The held-out tasks of a length; the same for every policy and strategy."""
@@ -108,15 +109,9 @@ class HeldOut:
             count = self.stages.eval_tasks if length < LONG_WORDS else self.stages.eval_long_tasks
         return list(tasks(split, count, length, self.episodes.task_kinds, HELD_OUT_SEED))
 
-    def engine(self, model: PreTrainedModel, sessions: int | None = None) -> TransformersEngine:
+    def engine(self, model: PreTrainedModel) -> TransformersEngine:
         """An engine that samples as evaluations do."""
-        return TransformersEngine(
-            model,
-            window=self.episodes.window,
-            stop_ids=self.renderer.stop_ids,
-            temperature=self.stages.eval_temperature,
-            max_sessions=sessions or min(self.episodes.sessions, self.stages.eval_tasks),
-        )
+        return embedded_engine(model, self.renderer, self.episodes, self.stages.eval_temperature, self.bf16)
 
     def run(
         self,
@@ -138,44 +133,51 @@ class HeldOut:
             HELD_OUT_SEED,
             on_episode,
         )
-        self.cells.parent.mkdir(parents=True, exist_ok=True)
-        with self.cells.open("a") as file:
-            file.write(json.dumps({"key": measure.key, "cell": cell_to_dict(cell)}) + "\n")
+        stored = {"key": measure.key, "cell": cell_to_dict(cell)}
+        write_atomically(self.cells / (measure.key.replace("/", "-") + ".json"), json.dumps(stored).encode())
         return cell
 
 
 class EvaluateWhileTraining(TrainerCallback):
-    """Every so many steps, measures success on held-out tasks and logs it beside the training metrics."""
+    """Every so many steps, measures success on held-out tasks and logs it beside the training metrics.
 
-    def __init__(self, held_out: HeldOut, strategy: Strategy, every: int, count: int = 32) -> None:
-        self.held_out, self.strategy, self.every, self.count = held_out, strategy, every, count
+    Args:
+        held_out: How to evaluate.
+        strategy: The way to compact that is trained.
+        every: Steps between evaluations.
+        frozen: Writes the summaries, where the strategy asks another policy for them.
+        count: Held-out tasks; a quick look, not the final evaluation.
+    """
+
+    def __init__(
+        self, held_out: HeldOut, strategy: Strategy, every: int, frozen: PreTrainedModel | None = None, count: int = 32
+    ) -> None:
+        self.held_out, self.strategy, self.every = held_out, strategy, every
+        self.frozen, self.count = frozen, count
         self.trainer: SelfSummarizationTrainer | None = None
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         if self.trainer is None or state.global_step % self.every or not state.is_world_process_zero:
             return
-        length = self.held_out.stages.eval_lengths[0] if self.held_out.stages.eval_lengths else 0
-        length = length or sum(self.held_out.episodes.task_words) // 2
+        lengths = self.held_out.stages.eval_lengths or [sum(self.held_out.episodes.task_words) // 2]
+        engines = {"policy": self.held_out.engine(self.trainer.accelerator.unwrap_model(self.trainer.model))}
+        if self.frozen is not None:
+            engines["frozen"] = self.held_out.engine(self.frozen)
         cell = evaluate(
             "during",
             self.strategy.name,
             self.strategy,
-            self.held_out.tasks(length, self.count, split="eval"),
-            length,
+            self.held_out.tasks(lengths[0], self.count, split="eval"),
+            lengths[0],
             self.held_out.environment,
-            {"policy": self.held_out.engine(self.trainer.accelerator.unwrap_model(self.trainer.model))},
+            engines,
             self.held_out.renderer,
             self.held_out.episodes.limits(keep_segments=False),
             HELD_OUT_SEED,
         )
-        count = max(1, len(cell.outcomes))
-        compactions = max(1, sum(outcome.compactions for outcome in cell.outcomes))
-        self.trainer.log_beside(
-            {
-                "eval/success": sum(outcome.success for outcome in cell.outcomes) / count,
-                "eval/compactions": sum(outcome.compactions for outcome in cell.outcomes) / count,
-                "eval/summary_tokens": sum(outcome.summary_tokens for outcome in cell.outcomes) / compactions,
-            }
-        )
+        figures = {
+            "eval/success": cell.success,
+            "eval/compactions": sum(outcome.compactions for outcome in cell.outcomes) / len(cell.outcomes),
+            "eval/summary_tokens": cell.tokens_of_a_summary,
+        }
+        self.trainer.log_beside({name: value for name, value in figures.items() if value is not None})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ def figures(
         "seconds": dict(seconds),
         "config": arguments.source,
         "seed": arguments.training.seed,
-        "machine": f"{platform.machine()}, {arguments.training.world_size} process(es), Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {arguments.training.world_size} process(es)",
     }
     write_atomically(folder / "report.json", json.dumps(report, indent=1).encode())
     write_atomically(folder / "report.png", _picture(cells, history))
@@ -131,7 +132,11 @@ def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> byt
 
 def _page(report: Mapping[str, Any]) -> str:
     """The report for people."""
-    lines = ["# Report\n", f"`{report['config']}`, seed {report['seed']}, {report['machine']}.\n", "![report](report.png)\n"]
+    lines = [
+        "# Report\n",
+        f"`{report['config']}`, seed {report['seed']}, {report['machine']}.\n",
+        "![report](report.png)\n",
+    ]
     lines += [f"- `{key}`: {_shown(report[key])}" for key in _HEADLINE if key in report]
     total = clock(sum(report["seconds"].values()))
     stages = ", ".join(f"{name} {clock(value)}" for name, value in report["seconds"].items())

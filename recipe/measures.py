@@ -43,7 +43,10 @@ def episode_metrics(episodes: Sequence[EpisodeCredit], groups: Sequence[GroupCre
     for kind in TurnKind:
         turns = [turn.tokens for episode in episodes for turn in episode.turns if turn.kind is kind]
         figures[f"{kind.value}/tokens"] = mean(turns)
-        cut_off = sum(episode.metrics.get(f"cut_off_{'acts' if kind is TurnKind.ACT else 'summaries'}", 0.0) for episode in episodes)
+        cut_off = sum(
+            episode.metrics.get(f"cut_off_{'acts' if kind is TurnKind.ACT else 'summaries'}", 0.0)
+            for episode in episodes
+        )
         figures[f"{kind.value}/cut_off_share"] = cut_off / len(turns) if turns else math.nan
     retained = [episode.retention for episode in episodes if episode.retention is not None]
     figures["summary/retention"] = mean(retained)

@@ -49,8 +49,8 @@ def check_demonstrable(episodes: EpisodeArguments, compaction: CompactionArgumen
     """
     if episodes.environment != "recall" or episodes.environment_kwargs.get("style", "tiny") != "tiny":
         raise UserError(
-            f"environment is '{episodes.environment}' {episodes.environment_kwargs or ''}: stage 'midtrain' has writers for "
-            "'recall' in style 'tiny' alone; leave 'midtrain' out of stages, and name a policy that was trained already"
+            f"environment is '{episodes.environment}' {episodes.environment_kwargs or ''}: stage 'midtrain' can write "
+            "for 'recall' in style 'tiny' alone; leave 'midtrain' out of stages, and name a policy trained before"
         )
     if compaction.prompt_style != "tiny":
         raise UserError(f"prompt_style is '{compaction.prompt_style}': stage 'midtrain' writes in style 'tiny'; set it")
@@ -230,7 +230,7 @@ def _collate(rows: list[dict[str, list[list[int]]]]) -> dict[str, torch.Tensor]:
     labels = [torch.tensor(labels) for labels in row["labels"]]
     return {
         "input_ids": ids,
-        # All ones: attention is causal, so padding on the right is seen by nothing that has a label, and no mask is made.
+        # All ones: attention is causal, so nothing with a label sees the padding on the right, and no mask is made.
         "attention_mask": torch.ones_like(ids),
         "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
     }

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+from transformers import PreTrainedModel
+
+from recipe.config import EpisodeArguments
 from rollouts.collect import collect
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import Environment
@@ -13,6 +17,25 @@ from rollouts.jobs import jobs
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.strategies import Strategy
+
+
+def embedded_engine(
+    model: PreTrainedModel, renderer: Renderer, episodes: EpisodeArguments, temperature: float, bf16: bool
+) -> TransformersEngine:
+    """The engine of a run, for training (which samples as the loss will score) and for evaluations.
+
+    Args:
+        temperature: Of sampling; 0 is greedy.
+        bf16: Compute in bfloat16, as training does where the YAML says so.
+    """
+    return TransformersEngine(
+        model,
+        window=episodes.window,
+        stop_ids=renderer.stop_ids,
+        temperature=temperature,
+        max_sessions=episodes.sessions,
+        autocast=torch.bfloat16 if bf16 else None,
+    )
 
 
 class Collector:

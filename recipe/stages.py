@@ -1,25 +1,25 @@
 """The stages of a run and what they leave in its folder.
 
-    output_dir/
-      arguments.yaml         what was asked for
-      history.jsonl          every log of every stage
-      midtrain/              the policy after mid-training (the untrained baseline), skills.json
-      grpo/checkpoint-N/     what a cut run resumes from
-      policy/                the policy after GRPO: loads with AutoModelForCausalLM
-      eval/cells.jsonl       one finished evaluation cell a line
-      report.json, report.md, report.png
+output_dir/
+  arguments.yaml         what was asked for
+  history.jsonl          every log of every stage
+  midtrain/              the policy after mid-training (the untrained baseline), skills.json
+  grpo/checkpoint-N/     what a cut run resumes from
+  policy/                the policy after GRPO: loads with AutoModelForCausalLM
+  eval/                  finished evaluation cells, one a file
+  report.json, report.md, report.png
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from datasets import Dataset
 from rich.console import Console
@@ -32,7 +32,7 @@ from recipe.evaluation import EvaluateWhileTraining, HeldOut, make_strategy, mea
 from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
 from recipe.policy import Policy, load_policy
-from recipe.rollout import Collector
+from recipe.rollout import Collector, embedded_engine
 from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
@@ -41,10 +41,25 @@ from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, jobs
 from rollouts.rendering import Renderer
 from rollouts.runner import play
+from rollouts.storage import EpisodeWriter
 from summarization.resolve import UserError, resolve
 
 # Fields that may differ when a run is resumed: they change what is shown, not what is computed.
 FREE_FIELDS = ("report_to", "logging_steps", "save_steps", "stages", "source")
+
+
+def check_whole_copy() -> None:
+    """Refuse GRPO where no process has the whole policy.
+
+    Raises:
+        UserError: accelerate was told to split the weights.
+    """
+    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
+        if os.environ.get(variable, "false").lower() in ("true", "1"):
+            raise UserError(
+                f"the launch config asks for {name}: stage 'grpo' samples with the embedded engine, which needs a "
+                "whole copy of the policy in each process; use configs/accelerate/ddp.yaml, and keep it for 'midtrain'"
+            )
 
 
 class Run:
@@ -63,6 +78,8 @@ class Run:
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
         resolve(arguments.credit.credit, CREDIT_RULES, "credit")
+        if "grpo" in arguments.stages.stages:
+            check_whole_copy()
         if "midtrain" in arguments.stages.stages:
             check_demonstrable(arguments.episodes, arguments.compaction)
         self.policy = load_policy(arguments.policy)
@@ -74,8 +91,8 @@ class Run:
     @cached_property
     def held_out(self) -> HeldOut:
         """The evaluation on held-out tasks."""
-        a = self.arguments
-        return HeldOut(self.renderer, self.environment, a.episodes, a.stages, self.folder / "eval" / "cells.jsonl")
+        a, cells = self.arguments, self.folder / "eval"
+        return HeldOut(self.renderer, self.environment, a.episodes, a.stages, a.training.bf16, cells)
 
     def open_one_episode(self) -> None:
         """Reset one environment and render its first prompt, so that what cannot work is refused before training."""
@@ -103,7 +120,9 @@ class Run:
                 raise UserError(f"{episodes.train_file}, line {number}: must be an object, is a {type(row).__name__}")
             missing = [column for column in (rows[0] if rows else ()) if column not in row]
             if missing:
-                raise UserError(f"{episodes.train_file}, line {number}: lacks the column '{missing[0]}', which line 1 has")
+                raise UserError(
+                    f"{episodes.train_file}, line {number}: lacks the column '{missing[0]}', which line 1 has"
+                )
             rows.append(row)
         if not rows:
             raise UserError(f"train_file is '{episodes.train_file}': it holds no task")
@@ -118,8 +137,8 @@ class Run:
             for field in sorted(set(asked) | set(before)):
                 if asked.get(field) != before.get(field) and field not in FREE_FIELDS:
                     raise UserError(
-                        f"output_dir is '{self.folder}': it holds a run with {field} = {before.get(field)!r}, now it is "
-                        f"{asked.get(field)!r}; name another output_dir, or delete the folder"
+                        f"output_dir is '{self.folder}': it holds a run with {field} = {before.get(field)!r}, now "
+                        f"it is {asked.get(field)!r}; name another output_dir, or delete the folder"
                     )
         elif self.main:
             try:
@@ -175,14 +194,17 @@ class Run:
         args.output_dir = str(self.folder / "grpo")
         args.disable_tqdm = True
         engine = self.training_engine(policy)
-        frozen = self.training_engine(self.frozen()) if self.strategy.sampler == "frozen" else None
+        writer = self.frozen() if self.strategy.sampler == "frozen" else None
+        frozen = self.training_engine(writer) if writer else None
         collector = Collector(
             engine, self.renderer, self.environment, self.strategy, a.episodes.limits(), args.seed, frozen
         )
         callbacks: list[Any] = [Progress("grpo", self.folder / "history.jsonl", self.console)]
         evaluation = None
         if a.stages.eval_every:
-            evaluation = EvaluateWhileTraining(self.held_out, self.strategy, a.stages.eval_every)
+            evaluation = EvaluateWhileTraining(
+                self.held_out, self.strategy, a.stages.eval_every, writer.model if writer else None
+            )
             callbacks.append(evaluation)
         trainer = SelfSummarizationTrainer(
             model=policy.model,
@@ -214,7 +236,10 @@ class Run:
         finished = self.held_out.finished()
         wanted = list(measures(a.compaction, a.stages))
         after = self.folder / "policy" if (self.folder / "policy" / "done.json").is_file() else None
-        models = {"before": self.before().model, "after": (load_policy(a.policy, after) if after else self.before()).model}
+        models = {
+            "before": self.before().model,
+            "after": (load_policy(a.policy, after) if after else self.before()).model,
+        }
         frozen = self.frozen().model
         for index, measure in enumerate(wanted, 1):
             if measure.key not in finished:
@@ -269,27 +294,27 @@ class Run:
             return self.before()
         policy = load_policy(replace(self.arguments.policy, policy=named))
         if policy.tokenizer.get_vocab() != self.policy.tokenizer.get_vocab():
-            raise UserError(f"frozen_policy is '{named}': its tokenizer differs from the policy's; name one that shares it")
+            raise UserError(
+                f"frozen_policy is '{named}': its tokenizer differs from the policy's; name one that shares it"
+            )
         return policy
 
     def training_engine(self, policy: Policy) -> TransformersEngine:
         """An engine that samples as the loss will score."""
         a = self.arguments
-        return TransformersEngine(
-            policy.model,
-            window=a.episodes.window,
-            stop_ids=self.renderer.stop_ids,
-            temperature=a.training.temperature,
-            max_sessions=a.episodes.sessions,
-            autocast=torch.bfloat16 if a.training.bf16 else None,
-        )
+        return embedded_engine(policy.model, self.renderer, a.episodes, a.training.temperature, a.training.bf16)
 
     def save_transcripts(self, collector: Collector) -> None:
-        """Write the episodes of the last batch as text."""
-        for episode in collector.last[: self.arguments.stages.save_transcripts]:
-            path = self.folder / "transcripts" / f"{episode.task_id}-{episode.attempt}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
+        """Write episodes of the last batch, as text for people and with their tokens for programs."""
+        chosen = collector.last[: self.arguments.stages.save_transcripts]
+        folder = self.folder / "transcripts"
+        for episode in chosen:
+            path = folder / f"{episode.task_id}-{episode.attempt}.txt"
             write_atomically(path, self.renderer.transcript(episode).encode("utf-8", "replace"))
+        if chosen:
+            with EpisodeWriter(folder / "episodes.jsonl.gz", {"policy": self.arguments.policy.policy}) as writer:
+                for episode in chosen:
+                    writer.append(episode)
 
     def _asked(self) -> dict[str, Any]:
         a = self.arguments

@@ -68,9 +68,7 @@ class Progress(TrainerCallback):
         self._began = time.monotonic()
         self._from_step = 0
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._began, self._from_step = time.monotonic(), state.global_step
 
     def on_log(

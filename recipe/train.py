@@ -1,6 +1,6 @@
 """The recipe: runs the stages that a YAML lists, skips what is done, resumes what was cut, ends with a report.
 
-    accelerate launch --config_file configs/accelerate/cpu.yaml -m recipe.train --config configs/quickstart.yaml
+accelerate launch --config_file configs/accelerate/cpu.yaml -m recipe.train --config configs/quickstart.yaml
 """
 
 from __future__ import annotations

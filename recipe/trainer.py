@@ -132,7 +132,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         return output
 
     def _credit_groups(self, episodes: Sequence[EpisodeCredit], mode: str) -> list[GroupCredit]:
-        """Credit for the groups of the whole batch, over all ranks. A group is num_generations neighbours, as in TRL."""
+        """Credit for the groups of the batch, over all ranks. As in TRL, a group is num_generations neighbours."""
         size = self.num_generations if mode == "train" else self.num_generations_eval
         return [
             credit_group(
@@ -230,7 +230,8 @@ class SelfSummarizationTrainer(GRPOTrainer):
         differences = torch.cat([scorer.log_ratios for scorer in scorers])
         mine.update(mismatch(differences, self.args.importance_cap))
         mine["rows/padding_share"] = [
-            (chunk.padding / max(1, chunk.padding + chunk.tokens), float(chunk.padding + chunk.tokens)) for chunk in chunks
+            (chunk.padding / max(1, chunk.padding + chunk.tokens), float(chunk.padding + chunk.tokens))
+            for chunk in chunks
         ]
         everyone: list[dict[str, list[tuple[float, float]]]] = gather_object([mine])
         self._record(mode, over_ranks(everyone))

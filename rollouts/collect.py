@@ -67,5 +67,3 @@ def _release(engines: Mapping[str, Engine], session: str | None) -> None:
     if session is not None:
         for engine in engines.values():
             engine.release(session)
-
-

@@ -66,7 +66,7 @@ class Environment(ABC):
 
     def close(self) -> None:
         """Give back what it holds. Called once, however the episode ended."""
-        return None
+        return
 
 
 BUILTIN = {

@@ -115,7 +115,10 @@ class Renderer:
         for index, segment in enumerate(episode.segments):
             lines += [f"\n===== window {index + 1} of {len(episode.segments)} =====", self._shown(segment.prompt_ids)]
             for turn in segment.turns:
-                lines += [self._shown(turn.appended_ids), f"----- sampled ({turn.kind.value}, {turn.finish.value}) -----"]
+                lines += [
+                    self._shown(turn.appended_ids),
+                    f"----- sampled ({turn.kind.value}, {turn.finish.value}) -----",
+                ]
                 lines += [self._shown(turn.sampled_ids), "-----"]
             lines.append(self._shown(segment.trailing_ids))
         return "\n".join(lines) + "\n"
@@ -198,15 +201,14 @@ class Renderer:
                 "from the same one rendered turn by turn; use a template that leaves earlier turns as they are"
             )
 
-
     def _check_control_tokens(self) -> None:
         """Refuse a tokenizer for which a control token spelled in a text is that control token."""
         control = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
         for token in self.tokenizer.all_special_tokens:
             if control.intersection(self.content_ids(f"a {token} a")):
                 raise UserError(
-                    f"policy: the tokenizer '{self.name}' reads '{token}' in a text as a control token, so a page could end "
-                    "the policy's turn; use a tokenizer that honours split_special_tokens"
+                    f"policy: the tokenizer '{self.name}' reads '{token}' in a text as a control token, so a page "
+                    "could end the policy's turn; use a tokenizer that honours split_special_tokens"
                 )
 
 

@@ -55,9 +55,7 @@ class Window:
     def sampled(self, completion: Completion, kind: TurnKind, trained: bool) -> str:
         """Record a sample and return its text."""
         appended = tuple(self.ids[self._unsampled_from :])
-        self.turns.append(
-            Turn(appended, completion.token_ids, completion.logprobs, kind, completion.finish, trained)
-        )
+        self.turns.append(Turn(appended, completion.token_ids, completion.logprobs, kind, completion.finish, trained))
         self.ids.extend(completion.token_ids)
         self._unsampled_from = len(self.ids)
         self._check()

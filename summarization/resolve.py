@@ -39,13 +39,17 @@ def resolve(name: str, builtin: Mapping[str, str], what: str) -> Any:
     path = builtin.get(name, name)
     module_name, separator, attribute = path.partition(":")
     if not separator or not module_name or not attribute:
-        raise UserError(f"{what}: '{name}' is neither a built-in name nor 'package.module:Name'; {closest(name, builtin)}")
+        raise UserError(
+            f"{what}: '{name}' is neither a built-in name nor 'package.module:Name'; {closest(name, builtin)}"
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise UserError(f"{what}: '{name}' needs the package '{error.name}', which is not installed") from error
-        raise UserError(f"{what}: there is no module '{module_name}' (from '{name}'); {closest(name, builtin)}") from error
+        raise UserError(
+            f"{what}: there is no module '{module_name}' (from '{name}'); {closest(name, builtin)}"
+        ) from error
     if not hasattr(module, attribute):
         raise UserError(f"{what}: module '{module_name}' has no '{attribute}'; {closest(attribute, vars(module))}")
     return getattr(module, attribute)

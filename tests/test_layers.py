@@ -31,7 +31,7 @@ def imported(tree: ast.AST, everywhere: bool) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif everywhere or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _type_checking(node):
+        elif everywhere or (not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _type_checking(node)):
             yield from imported(node, everywhere)
 
 
@@ -45,8 +45,7 @@ def upward(trees: dict[str, ast.Module]) -> list[str]:
         f"{name} imports {target}"
         for name, tree in trees.items()
         for target in imported(tree, everywhere=True)
-        if target.partition(".")[0] in MAY_IMPORT
-        and target.partition(".")[0] not in MAY_IMPORT[name.partition(".")[0]]
+        if target.partition(".")[0] in MAY_IMPORT and target.partition(".")[0] not in MAY_IMPORT[name.partition(".")[0]]
     ]
 
 
@@ -67,7 +66,9 @@ def circle(trees: dict[str, ast.Module]) -> list[str]:
         return target if target in trees else target.rpartition(".")[0] if target.rpartition(".")[0] in trees else None
 
     edges = {
-        name: {module for target in imported(tree, everywhere=False) if (module := module_of(target)) not in (None, name)}
+        name: {
+            module for target in imported(tree, everywhere=False) if (module := module_of(target)) not in (None, name)
+        }
         for name, tree in trees.items()
     }
     done: set[str] = set()

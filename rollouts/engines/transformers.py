@@ -265,7 +265,7 @@ class TransformersEngine:
         starts = np.array([session.cached for session in sessions])[:, None]
         slots = torch.tensor([session.slot for session in sessions], device=device)
         ids = np.zeros((len(sessions), width), dtype=np.int64)
-        for row, (session, count) in enumerate(zip(sessions, counts)):
+        for row, (session, count) in enumerate(zip(sessions, counts, strict=True)):
             ids[row, :count] = session.ids[session.cached : session.cached + count]
         steps = np.arange(width)[None]
         real = steps < np.array(counts)[:, None]
@@ -279,7 +279,7 @@ class TransformersEngine:
         self._cache.set_plan(Plan(slots, torch.from_numpy(targets).to(device), None if fresh else slots, length))
         last = torch.tensor(counts, device=device)[:, None] - 1
         logits = self._forward(torch.from_numpy(ids).to(device), position_ids, mask, last)
-        for session, count in zip(sessions, counts):
+        for session, count in zip(sessions, counts, strict=True):
             session.cached += count
         self.forwarded_tokens += sum(counts)
         self.padded_tokens += ids.size - sum(counts)
@@ -326,7 +326,7 @@ class TransformersEngine:
         if slots[-1] + 1 - slots[0] < 2 * count:
             return
         holes = sorted(set(range(count)) - set(slots))
-        moves = dict(zip(slots[-len(holes) :], holes)) if holes else {}
+        moves = dict(zip(slots[-len(holes) :], holes, strict=True)) if holes else {}
         held = {session.slot for session in self._sessions.values()}
         moves |= {hole: slot for slot, hole in moves.items() if hole in held}
         longest = max(session.cached for session in self._sessions.values())
@@ -389,7 +389,7 @@ class TransformersEngine:
     ) -> list[tuple[SampleRequest, Completion | EngineFailure]]:
         """Append one token to each session and return the requests that it finished."""
         done: list[tuple[SampleRequest, Completion | EngineFailure]] = []
-        for session, token, logprob in zip(members, tokens, logprobs):
+        for session, token, logprob in zip(members, tokens, logprobs, strict=True):
             if session is None or session.request is None:
                 continue
             session.ids.append(token)
@@ -419,7 +419,7 @@ def _check_model(model: PreTrainedModel, window: int) -> int:
     """Return the number of layers, each of which must attend to the whole window."""
     config = model.config
     kinds, arguments = get_layer_types_and_kwargs(config)
-    for kind, details in zip(kinds, arguments):
+    for kind, details in zip(kinds, arguments, strict=True):
         if kind != "full_attention" and details.get("sliding_window", 0) < window:
             raise UserError(
                 f"model type '{config.model_type}' has layers of type '{kind}', which do not attend to a whole window "

@@ -206,7 +206,9 @@ class Recall(Environment):
         while len(facts) < repeats:
             key = facts[0].key if facts and kind == "latest" else rng.choice(KINDS[fact_kind].keys)
             fact = Fact(fact_kind, key, rng.choice(KINDS[fact_kind].values))
-            fresh = fact.value not in [f.value for f in facts] and (kind == "latest" or key not in [f.key for f in facts])
+            fresh = fact.value not in [f.value for f in facts] and (
+                kind == "latest" or key not in [f.key for f in facts]
+            )
             if fresh and in_split(fact, split):
                 facts.append(fact)
         spread = rng.sample(range(page_count), repeats) if page_count >= repeats else [0] * repeats
@@ -222,7 +224,9 @@ class Recall(Environment):
         question = f"how many letters came for {key} ?"
         if self.style == "prose":
             question = f"How many letters came for {key.capitalize()}? Answer with a number."
-        return Plan(tuple(Fact("letter", key, "") for _ in pages), tuple(pages), page_count, question, (str(len(pages)),))
+        return Plan(
+            tuple(Fact("letter", key, "") for _ in pages), tuple(pages), page_count, question, (str(len(pages)),)
+        )
 
     def _distractor(self, rng: random.Random) -> Fact:
         kind = rng.choice(sorted(KINDS))
@@ -232,7 +236,11 @@ class Recall(Environment):
 
     def _say(self, rng: random.Random, fact: Fact) -> str:
         if fact.kind == "letter":
-            return f"a letter came for {fact.key} ." if self.style == "tiny" else f"A letter came for {fact.key.capitalize()}."
+            return (
+                f"a letter came for {fact.key} ."
+                if self.style == "tiny"
+                else f"A letter came for {fact.key.capitalize()}."
+            )
         if self.style == "tiny":
             return fact.statement + " ."
         value = fact.value.capitalize() if fact.kind == "place" else fact.value
@@ -258,10 +266,15 @@ def _check_row(task: Mapping[str, Any]) -> None:
     """Refuse a row that lacks a column or holds a value of the wrong kind."""
     for column, what in (("seed", "a whole number"), ("words", "a whole number"), ("split", "text"), ("kind", "text")):
         if column not in task or task[column] is None:
-            raise UserError(f"environment 'recall': the task row has no column '{column}' ({what}); it has {sorted(task)}")
+            raise UserError(
+                f"environment 'recall': the task row has no column '{column}' ({what}); it has {sorted(task)}"
+            )
     for column in ("seed", "words"):
         if not isinstance(task[column], int) or task[column] < 0:
             raise UserError(f"environment 'recall': column '{column}' is {task[column]!r}, must be a whole number >= 0")
     for column, known in (("split", SPLITS), ("kind", TASK_KINDS)):
         if task[column] not in known:
-            raise UserError(f"environment 'recall': column '{column}' is {task[column]!r}; {closest(str(task[column]), list(known))}")
+            raise UserError(
+                f"environment 'recall': column '{column}' is {task[column]!r}; "
+                f"{closest(str(task[column]), list(known))}"
+            )

@@ -42,7 +42,9 @@ def finished(reward: float | None, *turns: tuple[TurnKind, int], **more: int) ->
     return EpisodeCredit(reward, Status.FINISHED, tuple(TurnCredit(*turn) for turn in turns), **more)
 
 
-def by_tokens(group: Sequence[EpisodeCredit], rule: CreditRule, unfinished: str, penalties: Penalties) -> list[list[float]]:
+def by_tokens(
+    group: Sequence[EpisodeCredit], rule: CreditRule, unfinished: str, penalties: Penalties
+) -> list[list[float]]:
     """What each sampled token should get, said as plainly as can be."""
     rewards: list[float | None] = []
     for episode in group:
@@ -107,7 +109,9 @@ def test_the_baseline_is_over_episodes_never_rows() -> None:
 
 @given(GROUPS)
 def test_joint_advantages_sum_to_nothing_over_scored_episodes(group: list[EpisodeCredit]) -> None:
-    turns = credit_group([EpisodeCredit(e.reward, Status.FINISHED, (TurnCredit(TurnKind.ACT, 1),)) for e in group]).turns
+    turns = credit_group(
+        [EpisodeCredit(e.reward, Status.FINISHED, (TurnCredit(TurnKind.ACT, 1),)) for e in group]
+    ).turns
     assert sum(advantage for (advantage,) in turns) == pytest.approx(0.0, abs=1e-12)
 
 
@@ -176,7 +180,9 @@ def test_the_length_penalty_meets_its_limit_at_one() -> None:
 def test_an_episode_is_lightened_to_its_trained_turns() -> None:
     turns = (Turn((1, 2), (3, 4, 5), (0.0,) * 3, TurnKind.SUMMARY),)
     foreign = (Turn((), (9,), (0.0,), TurnKind.ACT, trained=False), Turn((1,), (6,), (0.0,), TurnKind.ACT))
-    episode = Episode({}, "t", 0, (Segment((7,), turns), Segment((7,), foreign)), (), 0.5, Status.FINISHED, {"acts": 2.0})
+    episode = Episode(
+        {}, "t", 0, (Segment((7,), turns), Segment((7,), foreign)), (), 0.5, Status.FINISHED, {"acts": 2.0}
+    )
     light = lighten(episode)
     assert light.turns == (TurnCredit(TurnKind.SUMMARY, 3), TurnCredit(TurnKind.ACT, 1))
     assert (light.reward, light.summary_tokens, light.metrics) == (0.5, 3, {"acts": 2.0})

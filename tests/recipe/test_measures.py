@@ -14,7 +14,9 @@ from rollouts.episode import Status, TurnKind
 
 def episode(reward: float | None, summaries: int, status: Status = Status.FINISHED, **metrics: float) -> EpisodeCredit:
     turns = (*(TurnCredit(TurnKind.SUMMARY, 4) for _ in range(summaries)), TurnCredit(TurnKind.ACT, 2))
-    return EpisodeCredit(reward, status, turns, malformed=summaries, metrics={"compactions": float(summaries), **metrics})
+    return EpisodeCredit(
+        reward, status, turns, malformed=summaries, metrics={"compactions": float(summaries), **metrics}
+    )
 
 
 def test_rewards_and_shares_are_over_episodes() -> None:
@@ -64,7 +66,12 @@ def test_the_mismatch_by_its_definition() -> None:
 
 def test_ranks_are_weighted_by_their_tokens() -> None:
     first = {"entropy": [(1.0, 30.0), (2.0, 10.0)], "low_min": [(0.3, 1.0)], "high_max": [(0.3, 1.0)]}
-    second = {"entropy": [(5.0, 60.0), (math.nan, 0.0)], "low_min": [(0.1, 1.0)], "high_max": [(math.nan, 1.0)], "own": [(1.0, 0.0)]}
+    second = {
+        "entropy": [(5.0, 60.0), (math.nan, 0.0)],
+        "low_min": [(0.1, 1.0)],
+        "high_max": [(math.nan, 1.0)],
+        "own": [(1.0, 0.0)],
+    }
     figures = over_ranks([first, second])
     assert figures["entropy"] == pytest.approx((30 + 20 + 300) / 100)
     assert (figures["low_min"], figures["high_max"], figures["own"]) == (0.1, 0.3, 0.0)

@@ -155,7 +155,9 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> 
     reports = [json.loads((folder / "out" / "report.json").read_text()) for folder in (whole, cut)]
     for key in ("success_before", "success_after", "peak_context"):
         assert reports[0][key] == reports[1][key]
-    curves = [[{k: v for k, v in point.items() if k != "seconds"} for point in report["training"]] for report in reports]
+    curves = [
+        [{k: v for k, v in point.items() if k != "seconds"} for point in report["training"]] for report in reports
+    ]
     assert [point["step"] for point in curves[0]] == [1, 2, 3, 3, 4, 5, 6]
     assert curves[0] == curves[1]
     assert len(list((cut / "out" / "transcripts").glob("*.txt"))) == 2

@@ -29,7 +29,16 @@ from tests.recipe.worlds import (
     trained,
 )
 
-SHARED_METRICS = ("loss", "grad_norm", "reward", "reward_std", "frac_reward_zero_std", "entropy", "kl", "cispo_clip_ratio")
+SHARED_METRICS = (
+    "loss",
+    "grad_norm",
+    "reward",
+    "reward_std",
+    "frac_reward_zero_std",
+    "entropy",
+    "kl",
+    "cispo_clip_ratio",
+)
 ROOT = Path(__file__).parents[2]
 
 
@@ -106,7 +115,9 @@ def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:
     config = settings(folder, **changes)
     ours = ("token_budget", "skip_idle_rows", "importance_correction", "importance_cap")
     # to_dict adds what it derived; the generation batch must be derived anew.
-    fields = {k: v for k, v in config.to_dict().items() if k not in (*ours, "steps_per_generation", "generation_batch_size")}
+    fields = {
+        k: v for k, v in config.to_dict().items() if k not in (*ours, "steps_per_generation", "generation_batch_size")
+    }
 
     def rollout(prompts: list[Any], _: GRPOTrainer) -> dict[str, Any]:
         return {
@@ -159,7 +170,9 @@ def test_without_compaction_it_is_stock_trl(tmp_path: Path, changes: dict[str, A
 def test_optimizer_steps_depend_on_tasks_alone(tmp_path: Path) -> None:
     """Pitfall 6: with up to 12 segments an episode there are as many steps as with one."""
     steps = [
-        trained(tmp_path, Recorded(segments=segments), max_steps=-1, num_train_epochs=1, learning_rate=1e-3).state.global_step
+        trained(
+            tmp_path, Recorded(segments=segments), max_steps=-1, num_train_epochs=1, learning_rate=1e-3
+        ).state.global_step
         for segments in ((1, 1), (1, 12))
     ]
     assert steps == [8, 8]

@@ -27,7 +27,7 @@ def small_policy(seed: int = 0) -> Policy:
 
 
 def saved_policy(folder: Path) -> Policy:
-    """The same, loaded from ``folder``: TRL loads the reference model of the KL term from where the policy came from."""
+    """The same, loaded from ``folder``: from there TRL loads the reference model of the KL term."""
     small_policy().model.save_pretrained(folder / "start")
     small_policy().tokenizer.save_pretrained(folder / "start")
     return load_policy(PolicyArguments(policy=str(folder / "start")))

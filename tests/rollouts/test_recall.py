@@ -184,7 +184,11 @@ def test_a_bad_row_is_refused(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"style": "prosa"}, "did you mean 'prose'"), ({"page_words": 0}, "page_words is 0"), ({"asked": "x"}, "asked is 'x'")],
+    [
+        ({"style": "prosa"}, "did you mean 'prose'"),
+        ({"page_words": 0}, "page_words is 0"),
+        ({"asked": "x"}, "asked is 'x'"),
+    ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from summarization.resolve import UserError
 from summarization.strategies import FrozenSummary, NoCompaction, SelfSummary, SlidingWindow, Strategy
 
 RENDERER = Renderer(tiny_tokenizer())
-WORDS = "ada alan amos anna arlo bella boris carla".split()
+WORDS = ["ada", "alan", "amos", "anna", "arlo", "bella", "boris", "carla"]
 
 
 class Pages(Environment):
@@ -81,7 +82,7 @@ def played(
 
 
 def test_windows_are_chained_by_summaries() -> None:
-    episode, engine = played()
+    episode, _ = played()
     assert episode.status is Status.FINISHED
     assert episode.reward == 1.0
     assert len(episode.compactions) == len(episode.segments) - 1 >= 2
@@ -128,7 +129,7 @@ def test_a_session_only_grows_and_a_new_window_is_a_new_session() -> None:
         by_session.setdefault(request.session, []).append(request)
     assert len(by_session) == len(episode.segments)
     for requests in by_session.values():
-        for earlier, later in zip(requests, requests[1:], strict=False):
+        for earlier, later in pairwise(requests):
             assert list(later.token_ids[: len(earlier.token_ids)]) == list(earlier.token_ids)
     assert engine.open == set()
 

@@ -16,7 +16,12 @@ from tests.recipe.worlds import random_episode
 
 
 def episodes() -> list[Episode]:
-    plain = [random_episode({"row": index, "text": "é ✓ \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")}, 0, 1) for index in range(4)]
+    plain = [
+        random_episode(
+            {"row": index, "text": "é ✓ \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")}, 0, 1
+        )
+        for index in range(4)
+    ]
     odd = replace(
         plain[0],
         reward=None,
@@ -45,10 +50,10 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     assert read_about(path)["seed"] == 3
     # Any tool that reads gzip and JSON lines can read it.
     with gzip.open(path, "rt") as file:
-        assert [json.loads(line).get("task_id") for line in file][0] is None
+        assert "task_id" not in json.loads(next(file))
 
 
-@pytest.mark.parametrize("lost", [9, 20, 60])
+@pytest.mark.parametrize("lost", [20, 60])
 def test_a_torn_file_loses_its_last_episode_alone(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "episodes.jsonl.gz"
     made = written(path)

@@ -78,9 +78,7 @@ def test_log_probabilities_are_those_of_a_plain_forward(
 ) -> None:
     changes = {"sliding_window": None} if made[0] is MistralForCausalLM else {}
     policy = model(*made, **changes)
-    for ids, samples in converse(
-        engine(policy, temperature=temperature, prefill_tokens=prefill_tokens), contexts(9)
-    ):
+    for ids, samples in converse(engine(policy, temperature=temperature, prefill_tokens=prefill_tokens), contexts(9)):
         with torch.no_grad():
             expected = (policy(input_ids=torch.tensor([ids])).logits[0].float() / under).log_softmax(-1)
         for start, completion in samples:

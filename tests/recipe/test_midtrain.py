@@ -1,0 +1,101 @@
+"""Mid-training through TRL's SFTTrainer: what is labelled, and what is measured before GRPO may start."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import torch
+
+from recipe.config import CompactionArguments, EpisodeArguments, PolicyArguments, StageArguments
+from recipe.demonstrations import demonstrations
+from recipe.midtrain import IGNORED, _collate, _labels, held_out_drills, measure_skills, midtrain
+from recipe.policy import Policy, load_policy
+from rollouts.episode import Segment, TurnKind
+from rollouts.rendering import Renderer
+from tests.recipe.worlds import parameters, small_policy
+
+EPISODES = EpisodeArguments(window=256, act_tokens=8, environment_kwargs={"page_words": 32})
+COMPACTION = CompactionArguments(summary_tokens=8, prompt_style="tiny")
+STAGES = StageArguments(
+    stages=["midtrain"],
+    midtrain_steps=6,
+    midtrain_span_steps=4,
+    midtrain_batch=8,
+    midtrain_span_batch=8,
+    midtrain_words=[80, 200],
+)
+
+
+def test_only_what_writers_wrote_is_labelled() -> None:
+    renderer = Renderer(small_policy().tokenizer)
+    rows = demonstrations(renderer, EPISODES.limits(), {}, [8], ["find"], 0.5, 0.5, (80, 200), 0)
+    for segment in itertools.islice(rows, 50):
+        ids, labels = [*segment.prompt_ids, *segment.completion_ids], _labels(segment)
+        assert len(labels) == len(ids)
+        written = [token for turn in segment.turns for token in turn.sampled_ids]
+        assert [label for label in labels if label != IGNORED] == written
+        assert all(label in (IGNORED, token) for label, token in zip(labels, ids, strict=True))
+
+
+def test_padding_has_no_label() -> None:
+    batch = _collate([{"input_ids": [[5, 6, 7], [8]], "labels": [[IGNORED, 6, 7], [8]]}])
+    assert batch["labels"].tolist() == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]
+    assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 3)
+
+
+def test_it_trains_saves_and_goes_on(tmp_path: Path) -> None:
+    def run(folder: Path, resume: str | None = None) -> Policy:
+        policy = small_policy()
+        renderer = Renderer(policy.tokenizer)
+        midtrain(policy, renderer, EPISODES, COMPACTION, STAGES, folder, 0, [], ["none"], resume)
+        return policy
+
+    whole = run(tmp_path / "whole")
+    saved = load_policy(PolicyArguments(), tmp_path / "whole")
+    for name, weights in parameters(saved.model).items():
+        assert torch.equal(weights, parameters(whole.model)[name])
+        assert not torch.equal(weights, parameters(small_policy().model)[name])
+    # Batches are drawn in a fixed order, so the second half after a cut is the second half of the whole.
+    checkpoint = tmp_path / "whole" / "checkpoint-9"
+    assert checkpoint.is_dir()
+    resumed = run(tmp_path / "resumed", str(checkpoint))
+    for name, weights in parameters(resumed.model).items():
+        assert torch.allclose(weights, parameters(whole.model)[name], atol=1e-6)
+
+
+def test_skills_are_shares_of_what_can_be_read_off() -> None:
+    """A model that is certain of one token is right exactly where that token stands."""
+    policy = small_policy()
+    renderer = Renderer(policy.tokenizer)
+    drills = held_out_drills(renderer, EPISODES, COMPACTION, 30, 0)
+    (is_token,) = renderer.content_ids("is")
+
+    class Certain(torch.nn.Module):
+        device = torch.device("cpu")
+
+        def forward(self, input_ids: torch.Tensor) -> object:
+            logits = torch.zeros(*input_ids.shape, len(policy.tokenizer))
+            logits[..., is_token] = 1.0
+            return type("Output", (), {"logits": logits})
+
+    skills = measure_skills(Policy(Certain(), policy.tokenizer), renderer, drills)  # type: ignore[arg-type]
+
+    def share(kind: TurnKind, skip: int) -> float:
+        words: list[int] = []
+        for segment in drills:
+            for turn in segment.turns:
+                if turn.kind is kind:
+                    statements = [[]]  # type: list[list[int]]
+                    for token in turn.sampled_ids:
+                        statements[-1].append(token)
+                        if token in renderer.content_ids("."):
+                            statements.append([])
+                    words += [token for statement in statements for token in statement[skip:]]
+        if skip:
+            words = [token for token in words if token not in renderer.stop_ids]
+        return words.count(is_token) / len(words)
+
+    assert skills.lookup == share(TurnKind.ACT, 0)
+    assert skills.copying == share(TurnKind.SUMMARY, 1)
+    assert all(isinstance(segment, Segment) for segment in drills)
