@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -70,21 +71,70 @@ def test_exactly_once_holds_for_what_rows_of_makes() -> None:
         pytest.param(
             lambda made: [replace(made[0], advantages=made[0].advantages[:-1]), *made[1:]], id="an advantage is missing"
         ),
-        pytest.param(lambda made: [_altered(made[0], logprob=-9.0), *made[1:]], id="another log-probability"),
-        pytest.param(lambda made: [_altered(made[0], trained=False), *made[1:]], id="a masked token"),
     ],
 )
-def test_exactly_once_sees(broken: object) -> None:
+def test_exactly_once_sees_rows(broken: Callable[[list[Row]], list[Row]]) -> None:
     made = episodes(5)
-    with pytest.raises(AssertionError):
-        assert_exactly_once(made, broken(rows(made)))  # type: ignore[operator]
+    with pytest.raises(AssertionError, match=r"tokens were sampled|advantages for"):
+        assert_exactly_once(made, broken(rows(made)))
 
 
-def _altered(row: Row, logprob: float | None = None, trained: bool = True) -> Row:
-    turn = row.segment.turns[0]
-    logprobs = turn.logprobs if logprob is None else (logprob, *turn.logprobs[1:])
-    turns = (replace(turn, logprobs=logprobs, trained=trained), *row.segment.turns[1:])
-    return replace(row, segment=replace(row.segment, turns=turns))
+def _drop(turn: Turn, at: int) -> Turn:
+    kept = [index for index in range(len(turn.sampled_ids)) if index != at]
+    return replace(
+        turn,
+        sampled_ids=tuple(turn.sampled_ids[index] for index in kept),
+        logprobs=tuple(turn.logprobs[index] for index in kept),
+    )
+
+
+def _double(turn: Turn, at: int) -> Turn:
+    ids, logprobs = turn.sampled_ids, turn.logprobs
+    return replace(turn, sampled_ids=(*ids[: at + 1], *ids[at:]), logprobs=(*logprobs[: at + 1], *logprobs[at:]))
+
+
+def _another_token(turn: Turn, at: int) -> Turn:
+    ids = turn.sampled_ids
+    return replace(turn, sampled_ids=(*ids[:at], ids[at] + 1, *ids[at + 1 :]))
+
+
+def _another_logprob(turn: Turn, at: int) -> Turn:
+    logprobs = turn.logprobs
+    return replace(turn, logprobs=(*logprobs[:at], logprobs[at] - 1e-6, *logprobs[at + 1 :]))
+
+
+def _masked(turn: Turn, at: int) -> Turn:
+    return replace(turn, trained=False)
+
+
+def _unmasked(turn: Turn, at: int) -> Turn:
+    """An observation's last token is trained as though it had been sampled."""
+    appended = (*turn.appended_ids, 5)
+    return replace(
+        turn,
+        appended_ids=appended[:-1],
+        sampled_ids=(appended[-1], *turn.sampled_ids),
+        logprobs=(0.0, *turn.logprobs),
+    )
+
+
+@pytest.mark.parametrize("spoil", [_drop, _double, _another_token, _another_logprob, _masked, _unmasked])
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), data=st.data())
+def test_exactly_once_sees_any_one_token(spoil: Callable[[Turn, int], Turn], seed: int, data: st.DataObject) -> None:
+    made = episodes(3, seed)
+    right = rows(made)
+    assert_exactly_once(made, right)
+    row = data.draw(st.integers(0, len(right) - 1))
+    segment = right[row].segment
+    turn = data.draw(st.integers(0, len(segment.turns) - 1))
+    at = data.draw(st.integers(0, len(segment.turns[turn].sampled_ids) - 1))
+    turns = (*segment.turns[:turn], spoil(segment.turns[turn], at), *segment.turns[turn + 1 :])
+    spoilt = replace(segment, turns=turns)
+    # The advantages fit, so that it is the tokens that are seen.
+    wrong = Row(spoilt, (1.0,) * len(spoilt.completion_ids))
+    with pytest.raises(AssertionError, match="tokens were sampled"):
+        assert_exactly_once(made, [*right[:row], wrong, *right[row + 1 :]])
 
 
 def test_prompts_are_padded_left_and_completions_right() -> None:
@@ -102,10 +152,13 @@ def test_prompts_are_padded_left_and_completions_right() -> None:
         assert batch["completion_mask"][index].tolist() == [1] * len(completion) + [0] * rest
         assert batch["tool_mask"][index].tolist() == [*row.segment.loss_mask, *[0] * rest]
         assert batch["advantages"][index].tolist() == [*row.advantages, *[0.0] * rest]
+        assert batch["sampling_logps"][index].tolist() == pytest.approx([*row.segment.logprobs, *[0.0] * rest])
     for index in range(len(made), len(made) + 2):
         assert int(batch["tool_mask"][index].sum()) == 0
         assert float(batch["advantages"][index].abs().sum()) == 0.0
-        assert int(batch["prompt_mask"][index].sum()) == int(batch["completion_mask"][index].sum()) == 1
+        # One token on either side, where a real row would have one too.
+        assert batch["prompt_mask"][index].nonzero().tolist() == [[batch["prompt_ids"].size(1) - 1]]
+        assert batch["completion_mask"][index].nonzero().tolist() == [[0]]
     with pytest.raises(AssertionError, match="do not fit"):
         collate(made, len(made) - 1, 0, "cpu")
 
@@ -163,6 +216,58 @@ def test_rows_without_advantage_are_left_out_only_where_asked() -> None:
     batch = collate(made, len(made) + 1, 0, "cpu")
     forwarded = [sorted(i for c in micro_batches(batch, 300, skip_idle=skip) for i in c.rows) for skip in (True, False)]
     assert forwarded == [list(range(0, len(made), 2)), list(range(len(made)))]
+
+
+def test_a_row_is_idle_only_if_all_its_advantages_are_zero() -> None:
+    """One token with an advantage, of either sign, keeps its row; an advantage that the mask hides does not."""
+    made = [replace(row, advantages=(0.0,) * len(row.advantages)) for row in rows(episodes(4))][:4]
+    batch = collate(made, 4, 0, "cpu")
+    last = [int(batch["tool_mask"][index].nonzero()[-1]) for index in range(4)]
+    batch["advantages"][0, last[0]] = 0.5
+    batch["advantages"][1, last[1]] = -0.5
+    batch["tool_mask"][2, 0] = 0
+    batch["advantages"][2, 0] = 0.5
+    assert sorted(i for chunk in micro_batches(batch, 10_000, skip_idle=True) for i in chunk.rows) == [0, 1]
+    batch["advantages"].zero_()
+    assert list(micro_batches(batch, 10_000, skip_idle=True)) == []
+    assert [sorted(chunk.rows) for chunk in micro_batches(batch, 10_000, skip_idle=False)] == [[0, 1, 2, 3]]
+
+
+def test_a_budget_is_used_up_to_its_last_token() -> None:
+    """Four rows of ten tokens: 20 hold two, 19 hold one, and a row beyond the budget goes alone."""
+    segment = Segment((1, 2, 3), (Turn((4, 5), (6, 7, 8, 9, 10), (-0.5,) * 5, TurnKind.ACT),))
+    batch = collate([Row(segment, (1.0,) * 7)] * 4, 4, 0, "cpu")
+    sizes = {b: [len(chunk.rows) for chunk in micro_batches(batch, b, skip_idle=False)] for b in (1, 19, 20, 39, 40)}
+    assert sizes == {1: [1] * 4, 19: [1] * 4, 20: [2, 2], 39: [3, 1], 40: [4]}
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), budgets=st.tuples(st.integers(1, 400), st.integers(1, 400)))
+def test_a_token_keeps_its_whole_context_however_rows_are_cut(seed: int, budgets: tuple[int, int]) -> None:
+    """Law L7 without a model: what a causal model may condition on, and what the token is worth, do not change."""
+    made = rows(episodes(4, seed))
+    batch = collate(made, len(made) + 2, 0, "cpu")
+
+    def seen(budget: int) -> Counter[tuple[tuple[int, ...], float, float]]:
+        found: Counter[tuple[tuple[int, ...], float, float]] = Counter()
+        for chunk in micro_batches(batch, budget, skip_idle=True):
+            b = chunk.batch
+            shared = b["prompt_ids"].size(1)
+            ids = torch.cat([b["prompt_ids"], b["completion_ids"]], 1).tolist()
+            for row, column in (b["completion_mask"] * b["tool_mask"]).nonzero().tolist():
+                advantage, logprob = b["advantages"][row, column], b["sampling_logps"][row, column]
+                found[tuple(ids[row][: shared + column + 1]), float(advantage), float(logprob)] += 1
+        return found
+
+    expected: Counter[tuple[tuple[int, ...], float, float]] = Counter()
+    for row in made:
+        whole = (*row.segment.prompt_ids, *row.segment.completion_ids)
+        start = len(row.segment.prompt_ids)
+        for t, bit in enumerate(row.segment.loss_mask):
+            if bit:
+                logprob = float(torch.tensor(row.segment.logprobs[t]))
+                expected[whole[: start + t + 1], row.advantages[t], logprob] += 1
+    assert [seen(budget) for budget in budgets] == [expected, expected]
 
 
 def test_padding_is_little_on_a_mix_of_one_to_twelve_segments() -> None:
