@@ -9,7 +9,7 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from trl import TrlParser
@@ -42,7 +42,7 @@ class Arguments:
     @property
     def output_dir(self) -> Path:
         """Where everything is written."""
-        return Path(self.training.output_dir)
+        return Path(str(self.training.output_dir))
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -64,7 +64,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            parsed = TrlParser(GROUPS).parse_args_and_config(args=argv)
+            parsed = TrlParser(cast(Any, GROUPS)).parse_args_and_config(args=argv)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
     except (ValueError, TypeError) as error:

@@ -108,8 +108,8 @@ def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> byt
 
     figure = plt.figure(figsize=(11, 5.2), layout="constrained")
     grid = figure.add_gridspec(len(CURVES), 2, width_ratios=(1, 1.35))
-    for index, (key, label) in enumerate(CURVES):
-        axes = figure.add_subplot(grid[index, 0])
+    curves = [figure.add_subplot(grid[index, 0]) for index in range(len(CURVES))]
+    for index, (axes, (key, label)) in enumerate(zip(curves, CURVES, strict=True)):
         points = [(record["step"], record[key]) for record in history if key in record]
         axes.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[index])
         held_out = [(r["step"], r["eval/success"]) for r in history if "eval/success" in r]
@@ -118,9 +118,8 @@ def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> byt
             axes.legend(fontsize=7)
         axes.set_ylabel(label, fontsize=8)
         axes.set_ylim(bottom=0)
-        if index == 0:
-            axes.set_title("(a) GRPO")
-    axes.set_xlabel("optimizer step")
+    curves[0].set_title("(a) GRPO")
+    curves[-1].set_xlabel("optimizer step")
     axes = figure.add_subplot(grid[:, 1])
     draw_success(axes, cells)
     axes.set_title("(b) held-out tasks, same window")

@@ -205,11 +205,13 @@ def _dataset(
         rng = random.Random(f"shuffle/{seed}")
         pool: list[Segment] = []
         for _ in range(stages.midtrain_steps):
-            # Windows of one episode follow each other; a pool of many batches keeps them apart.
-            while len(pool) < 16 * stages.midtrain_batch:
-                pool.append(next(segments))
-            rng.shuffle(pool)
-            batch, pool = pool[: stages.midtrain_batch], pool[stages.midtrain_batch :]
+            # Windows of one episode follow each other; a pool of many batches keeps them apart. A batch is a stretch of
+            # the pool sorted by length, so that little of it is padding.
+            pool += itertools.islice(segments, 16 * stages.midtrain_batch - len(pool))
+            pool.sort(key=lambda segment: segment.length)
+            start = rng.randint(0, len(pool) - stages.midtrain_batch)
+            batch = pool[start : start + stages.midtrain_batch]
+            del pool[start : start + stages.midtrain_batch]
             yield {
                 "input_ids": [[*s.prompt_ids, *s.completion_ids] for s in batch],
                 "labels": [_labels(s) for s in batch],

@@ -92,7 +92,7 @@ class Run:
     def held_out(self) -> HeldOut:
         """The evaluation on held-out tasks."""
         a, cells = self.arguments, self.folder / "eval"
-        return HeldOut(self.renderer, self.environment, a.episodes, a.stages, a.training.bf16, cells)
+        return HeldOut(self.renderer, self.environment, a.episodes, a.stages, bool(a.training.bf16), cells)
 
     def open_one_episode(self) -> None:
         """Reset one environment and render its first prompt, so that what cannot work is refused before training."""
@@ -302,7 +302,7 @@ class Run:
     def training_engine(self, policy: Policy) -> TransformersEngine:
         """An engine that samples as the loss will score."""
         a = self.arguments
-        return embedded_engine(policy.model, self.renderer, a.episodes, a.training.temperature, a.training.bf16)
+        return embedded_engine(policy.model, self.renderer, a.episodes, a.training.temperature, bool(a.training.bf16))
 
     def save_transcripts(self, collector: Collector) -> None:
         """Write episodes of the last batch, as text for people and with their tokens for programs."""

@@ -74,8 +74,8 @@ def tiny_model(
             num_key_value_heads=heads,
             max_position_embeddings=8192,
             tie_word_embeddings=True,
-            pad_token_id=tokenizer.pad_token_id,
+            pad_token_id=tokenizer.get_vocab()[PAD],
             bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.get_vocab()[END],
         )
     )

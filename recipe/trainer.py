@@ -16,11 +16,12 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from recipe.batching import MicroBatch, assert_exactly_once, collate, idle_micro_batch, micro_batches, rows_of
@@ -99,6 +100,14 @@ class SelfSummarizationTrainer(GRPOTrainer):
             length_power=self.credit.length_penalty_power,
         )
 
+    @property
+    def _mode(self) -> str:
+        return "train" if cast(PreTrainedModel, self.model).training else "eval"
+
+    @property
+    def _steps_per_generation(self) -> int:
+        return cast(int, self.args.steps_per_generation)
+
     def log_beside(self, figures: dict[str, float]) -> None:
         """Have ``figures`` logged with the next training metrics."""
         for name, value in figures.items():
@@ -106,7 +115,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Collect this rank's episodes, credit them, and return their rows under TRL's names."""
-        mode = "train" if self.model.training else "eval"
+        mode = self._mode
         names = gather_object([task_id(task) for task in inputs])
         mine = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
         # The optimizer step numbers the batch, so that a resumed run draws what the uninterrupted one draws.
@@ -118,12 +127,14 @@ class SelfSummarizationTrainer(GRPOTrainer):
         advantages = [turns for group in groups for turns in group.turns][mine]
         rows = [row for e, turns in zip(episodes, advantages, strict=True) for row in rows_of(e, turns)]
         assert_exactly_once(episodes, rows)
-        steps = self.args.steps_per_generation if mode == "train" else 1
+        steps = self._steps_per_generation if mode == "train" else 1
         counts: list[tuple[int, int]] = gather_object([(len(rows), sum(row.segment.sampled_tokens for row in rows))])
         # TRL splits the rows into equal parts on every rank, and cuts off what is left over.
         most = max(count for count, _ in counts)
         padded = max(1, -(-most // steps)) * steps
-        output: dict[str, Any] = dict(collate(rows, padded, int(self._tokenizer.pad_token_id), self.accelerator.device))
+        output: dict[str, Any] = dict(
+            collate(rows, padded, cast(int, self._tokenizer.pad_token_id), self.accelerator.device)
+        )
         tokens = float(sum(count for _, count in counts))
         output["num_items_in_batch"] = torch.tensor(tokens, device=self.accelerator.device)
         self._score_with_earlier_policies(output)
@@ -133,7 +144,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
 
     def _credit_groups(self, episodes: Sequence[EpisodeCredit], mode: str) -> list[GroupCredit]:
         """Credit for the groups of the batch, over all ranks. As in TRL, a group is num_generations neighbours."""
-        size = self.num_generations if mode == "train" else self.num_generations_eval
+        size = cast(int, self.num_generations if mode == "train" else self.num_generations_eval)
         return [
             credit_group(
                 episodes[start : start + size],
@@ -148,7 +159,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
     @torch.no_grad()
     def _score_with_earlier_policies(self, output: dict[str, Any]) -> None:
         """Add what the loss compares with: the reference's log-probabilities, and those of the policy that sampled."""
-        stale = self.num_iterations > 1 or self.args.steps_per_generation > self.args.gradient_accumulation_steps
+        stale = self.num_iterations > 1 or self._steps_per_generation > self.args.gradient_accumulation_steps
         wanted = {"old_per_token_logps": self.model} if stale else {}
         if self.beta != 0.0:
             wanted["ref_per_token_logps"] = self.ref_model
@@ -180,7 +191,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         """TRL's loss, summed over micro-batches; all but the last are run backward here, to bound memory."""
         if return_outputs:
             raise ValueError("this trainer returns no outputs")
-        training = self.model.training
+        training = self._mode == "train"
         chunks = self._micro_batches(inputs)
         scorers: list[_ScoreSampledOnly] = []
         total = torch.zeros((), device=self.accelerator.device)
@@ -215,7 +226,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         TRL gathers at every chunk, which needs equal row counts on all ranks; here its figures stay on their rank until
         all chunks are done, and are then gathered together.
         """
-        mode = "train" if self.model.training else "eval"
+        mode = self._mode
         metrics = self._metrics[mode]
         known = {name: len(values) for name, values in metrics.items()}
         with _alone(self.accelerator):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rollouts.episode import Episode
 from summarization.messages import Message
@@ -64,7 +64,8 @@ class Renderer:
     @cached_property
     def stop_ids(self) -> frozenset[int]:
         """Tokens that end a turn: the tokenizer's eos and the token with which the template closes an assistant's."""
-        stops = {self.tokenizer.eos_token_id} if self.tokenizer.eos_token_id is not None else set()
+        eos: Any = self.tokenizer.eos_token_id
+        stops: set[int] = set() if eos is None else {eos}
         if self.closing_ids and self.closing_ids[0] in self.tokenizer.all_special_ids:
             stops.add(self.closing_ids[0])
         if not stops:
@@ -150,7 +151,7 @@ class Renderer:
             self._rendered[key] = str(
                 self.tokenizer.apply_chat_template(
                     [m.as_dict() for m in messages],
-                    tools=self.tools or None,
+                    tools=cast(Any, self.tools or None),
                     tokenize=False,
                     add_generation_prompt=generation,
                     **self.template_kwargs,
@@ -203,7 +204,8 @@ class Renderer:
 
     def _check_control_tokens(self) -> None:
         """Refuse a tokenizer for which a control token spelled in a text is that control token."""
-        control = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+        unknown: Any = self.tokenizer.unk_token_id
+        control = set(self.tokenizer.all_special_ids) - {unknown}
         for token in self.tokenizer.all_special_tokens:
             if control.intersection(self.content_ids(f"a {token} a")):
                 raise UserError(

@@ -92,8 +92,9 @@ def undocumented(trees: dict[str, ast.Module]) -> list[str]:
     found = [name for name, tree in trees.items() if not ast.get_docstring(tree)]
     for name, tree in trees.items():
         for node in tree.body:
-            public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-            if public and not ast.get_docstring(node):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+                continue
+            if not ast.get_docstring(node):
                 found.append(f"{name}.{node.name}")
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,6 +26,6 @@ def test_every_recipe_is_read(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "accelerate").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_launch_config_is_read(path: Path) -> None:
-    config = load_config_from_file(str(path))
+    config: Any = load_config_from_file(str(path))
     assert config.num_processes == {"cpu": 1, "cpu_2proc": 2}.get(path.stem, 8)
     assert config.use_cpu == path.stem.startswith("cpu")

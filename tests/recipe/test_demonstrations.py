@@ -153,4 +153,4 @@ def test_the_tiny_policy_knows_every_word_it_may_meet() -> None:
     tokenizer = tiny_tokenizer()
     assert len(tokenizer) == len(tokenizer.get_vocab())
     model = tiny_model(tokenizer, 0, hidden=16, layers=1, heads=2)
-    assert model.get_input_embeddings().weight.shape[0] == len(tokenizer)
+    assert model.config.vocab_size == len(tokenizer)

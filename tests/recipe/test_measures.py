@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ def test_rewards_and_shares_are_over_episodes() -> None:
 
 
 def test_the_environments_own_figures_keep_their_names() -> None:
-    group = [episode(1.0, 0, **{"environment/success": 1.0}), episode(0.0, 0, **{"environment/success": 0.0})]
+    group = [replace(episode(reward, 0), metrics={"environment/success": reward}) for reward in (1.0, 0.0)]
     assert episode_metrics(group, [credit_group(group)])["rollout/success"] == 0.5
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from recipe.config import CompactionArguments, EpisodeArguments, PolicyArguments, StageArguments
 from recipe.demonstrations import demonstrations
@@ -45,10 +47,17 @@ def test_padding_has_no_label() -> None:
 
 
 def test_it_trains_saves_and_goes_on(tmp_path: Path) -> None:
-    def run(folder: Path, resume: str | None = None) -> Policy:
+    class Cut(TrainerCallback):
+        """Ends a run at its sixth step, as Ctrl-C after a checkpoint would."""
+
+        def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+            if state.global_step == 6:
+                control.should_save = control.should_training_stop = True
+
+    def run(folder: Path, resume: str | None = None, callbacks: tuple[TrainerCallback, ...] = ()) -> Policy:
         policy = small_policy()
         renderer = Renderer(policy.tokenizer)
-        midtrain(policy, renderer, EPISODES, COMPACTION, STAGES, folder, 0, [], ["none"], resume)
+        midtrain(policy, renderer, EPISODES, COMPACTION, STAGES, folder, 0, list(callbacks), ["none"], resume)
         return policy
 
     whole = run(tmp_path / "whole")
@@ -57,9 +66,8 @@ def test_it_trains_saves_and_goes_on(tmp_path: Path) -> None:
         assert torch.equal(weights, parameters(whole.model)[name])
         assert not torch.equal(weights, parameters(small_policy().model)[name])
     # Batches are drawn in a fixed order, so the second half after a cut is the second half of the whole.
-    checkpoint = tmp_path / "whole" / "checkpoint-9"
-    assert checkpoint.is_dir()
-    resumed = run(tmp_path / "resumed", str(checkpoint))
+    run(tmp_path / "cut", callbacks=(Cut(),))
+    resumed = run(tmp_path / "resumed", str(tmp_path / "cut" / "checkpoint-6"))
     for name, weights in parameters(resumed.model).items():
         assert torch.allclose(weights, parameters(whole.model)[name], atol=1e-6)
 

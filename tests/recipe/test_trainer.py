@@ -128,8 +128,8 @@ def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:
             "episode_reward": [float(episode.reward or 0.0) for episode in batch],
         }
 
-    def reward(episode_reward: list[float], **_: Any) -> list[float]:
-        return episode_reward
+    def reward(episode_reward: list[float], **_: Any) -> list[float | None]:
+        return list(episode_reward)
 
     trainer = GRPOTrainer(
         model=policy.model,

@@ -111,7 +111,7 @@ def trained(folder: Path, collector: Any, policy: Policy | None = None, **change
     return trainer
 
 
-def parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def parameters(model: Any) -> dict[str, torch.Tensor]:
     """A copy of the weights."""
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 

@@ -73,7 +73,7 @@ def test_pieces_make_the_whole(name: str) -> None:
             ids += [*renderer.generation_ids, *sampled, *renderer.closing(sampled)]
         else:
             ids += renderer.appended([message])
-    whole = tokenizer.apply_chat_template([message.as_dict() for message in TALK], tokenize=False)
+    whole: Any = tokenizer.apply_chat_template([message.as_dict() for message in TALK], tokenize=False)
     assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(whole, add_special_tokens=False))
 
 
@@ -102,7 +102,8 @@ def test_control_tokens_in_an_observation_stay_text(name: str, hostile: str) -> 
     tokenizer = TOKENIZERS[name]
     renderer = Renderer(tokenizer)
     plain, spelled = renderer.appended([Message("user", "x")]), renderer.appended([Message("user", f"x {hostile}")])
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    unknown: Any = tokenizer.unk_token_id
+    special = set(tokenizer.all_special_ids) - {unknown}
     assert [i for i in spelled if i in special] == [i for i in plain if i in special]
     assert [i for i in renderer.opening([Message("user", hostile)]) if i in special] == [
         i for i in renderer.opening([Message("user", "x")]) if i in special
