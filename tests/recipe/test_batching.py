@@ -277,13 +277,16 @@ def test_padding_is_little_on_a_mix_of_one_to_twelve_segments() -> None:
     assert padding / (padding + tokens) < 0.10
 
 
-def test_an_idle_micro_batch_trains_nothing() -> None:
-    batch = collate(rows(episodes(3)), 20, 0, "cpu")
-    chunk = idle_micro_batch(batch)
+@pytest.mark.parametrize("padding", [0, 2])
+def test_an_idle_micro_batch_trains_nothing(padding: int) -> None:
+    made = rows(episodes(3))
+    shortest = min(len(row.segment.prompt_ids) + len(row.segment.completion_ids) for row in made)
+    chunk = idle_micro_batch(collate(made, len(made) + padding, 0, "cpu"))
     assert (chunk.sampled, chunk.tokens) == (0, 0)
     assert float(chunk.batch["advantages"].abs().sum()) == 0.0
     assert int(chunk.batch["tool_mask"].sum()) == 0
-    assert chunk.padding == chunk.batch["prompt_ids"].numel() + chunk.batch["completion_ids"].numel() == 2
+    assert chunk.padding == chunk.batch["prompt_ids"].numel() + chunk.batch["completion_ids"].numel()
+    assert chunk.padding == (2 if padding else shortest)
 
 
 def test_other_tensors_of_the_batch_are_cut_alike() -> None:
