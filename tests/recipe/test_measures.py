@@ -77,12 +77,12 @@ def test_rewards_are_those_that_penalties_left() -> None:
 def test_shares_of_turns_are_over_turns_and_retention_over_episodes_that_know_it() -> None:
     group = [
         episode(1.0, 3, metrics={"cut_off_summaries": 1.0}, retention=0.5),
-        episode(0.0, 1, metrics={"cut_off_acts": 1.0}, retention=0.0),
+        episode(0.0, 1, metrics={"cut_off_acts": 2.0}, retention=0.0),
         episode(0.0, 0),
     ]
     figures = episode_metrics(group, [credit_group(group)])
     assert figures["summary/cut_off_share"] == 0.25
-    assert figures["act/cut_off_share"] == pytest.approx(1 / 3)
+    assert figures["act/cut_off_share"] == pytest.approx(2 / 3)
     assert figures["summary/retention"] == 0.25
     assert figures["summary/malformed_share"] == 1.0
 
@@ -112,12 +112,12 @@ def test_the_mismatch_is_nil_where_both_compute_alike() -> None:
 
 
 def test_the_mismatch_by_its_definition() -> None:
-    ratios = torch.linspace(-1.0, 1.0, 201)
-    figures = mismatch(ratios[torch.randperm(201, generator=torch.Generator().manual_seed(0))], cap=2.0)
+    ratios = torch.linspace(-1.5, 1.0, 251)
+    figures = mismatch(ratios[torch.randperm(251, generator=torch.Generator().manual_seed(0))], cap=2.0)
     values = ratios.tolist()
-    assert figures["mismatch/kl"][0][0] == pytest.approx(sum(math.exp(x) - 1 - x for x in values) / 201, abs=1e-6)
-    assert figures["mismatch/p99_max"][0][0] == pytest.approx(0.99)
-    assert figures["mismatch/truncated_share"][0] == (pytest.approx(sum(math.exp(x) > 2 for x in values) / 201), 201.0)
+    assert figures["mismatch/kl"][0][0] == pytest.approx(sum(math.exp(x) - 1 - x for x in values) / 251, abs=1e-6)
+    assert figures["mismatch/p99_max"][0][0] == pytest.approx(1.48)
+    assert figures["mismatch/truncated_share"][0] == (pytest.approx(sum(math.exp(x) > 2 for x in values) / 251), 251.0)
 
 
 def test_ranks_are_weighted_by_their_tokens() -> None:
