@@ -127,17 +127,17 @@ class Wandering(SelfSummary):
 def written(
     renderer: Renderer, limits: Limits, job: Job, rng: random.Random, expert_share: float
 ) -> Iterator[tuple[Segment, TurnKind | None]]:
-    """Play one episode with the scripted writers and yield its segments; each summary draws its own writer."""
+    """Play one episode with the scripted writers and yield its segments.
+
+    One writer summarizes the whole episode, so that a policy which imitates them carries on what it finds in its
+    summary: it has a habit of keeping, and no habit yet of what to pick up.
+    """
+    summarize = expert_summary if rng.random() < expert_share else careless_summary
     game = play(job, renderer, limits)
     request: SampleRequest = next(game)
     while True:
         context = renderer.decode(request.token_ids)
-        if request.kind is TurnKind.ACT:
-            text = answer(context)
-        elif rng.random() < expert_share:
-            text = expert_summary(context, request.max_tokens)
-        else:
-            text = careless_summary(context, request.max_tokens)
+        text = answer(context) if request.kind is TurnKind.ACT else summarize(context, request.max_tokens)
         ids = (*renderer.content_ids(text), renderer.closing_ids[0])
         try:
             request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
@@ -164,7 +164,7 @@ def demonstrations(
         environment: Keyword arguments of ``Recall``.
         budgets: Summary budgets, in tokens; the policy learns to use each as the request names it.
         kinds: Kinds of task.
-        expert_share: Share of summaries that the expert writes.
+        expert_share: Share of episodes whose summaries the expert writes.
         drill_share: Share of episodes that are drills.
         words: Range of episode lengths.
         seed: All is drawn from it.

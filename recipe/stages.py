@@ -153,6 +153,8 @@ class Run:
         began = time.monotonic()
         if not (folder / "skills.json").is_file():
             self.console.rule("mid-training")
+            count = a.stages.midtrain_steps * a.stages.midtrain_batch
+            self.console.print(f"midtrain  writing {count:,} demonstrations", highlight=False)
             progress = Progress("midtrain", self.folder / "history.jsonl", self.console)
             checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
             midtrain(

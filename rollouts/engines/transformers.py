@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import get_layer_types_and_kwargs
 
 from rollouts.engine import Completion, EngineFailure, SampleRequest
+from rollouts.engines.draws import draw
 from rollouts.engines.slots import Plan, SlotCache
 from rollouts.episode import Finish
 from summarization.resolve import UserError
@@ -27,8 +28,6 @@ from summarization.trigger import uniform_draw
 
 MASK_ENTRIES = 2**27
 """The most entries of one attention mask; prompts are forwarded in parts where it would grow larger."""
-LOWEST_LOGPROB = -103.0
-"""Below it a probability is zero in single precision."""
 
 
 @dataclass(eq=False)
@@ -359,30 +358,9 @@ class TransformersEngine:
     def _draw(
         self, logits: torch.Tensor, members: Sequence[_Session | None]
     ) -> tuple[torch.Tensor, list[int], list[float]]:
-        """Sample one token a row from logits (B, V): tokens (B,), the same as a list, and their log-probabilities."""
-        scaled = logits.float()
-        if self._temperature > 0:
-            scaled = scaled / self._temperature
-        logprobs = scaled.log_softmax(-1)
-        if self._temperature > 0:
-            draws = _uniforms([(session.key, len(session.ids)) if session else (0, 0) for session in members])
-            # In double precision, sums are exact enough that a token without probability has no width.
-            cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
-            targets = torch.from_numpy(draws).to(logits.device)[:, None] * cumulative[:, -1:]
-            tokens = torch.searchsorted(cumulative, targets, right=True).clamp_(max=logits.shape[-1] - 1)
-        else:
-            tokens = logprobs.argmax(-1, keepdim=True)
-        chosen = logprobs.gather(-1, tokens)
-        # One transfer for both.
-        values = torch.cat([tokens.double(), chosen.double()], dim=-1).tolist()
-        if not all(logprob > LOWEST_LOGPROB for _, logprob in values):
-            if not torch.isfinite(chosen).all():
-                raise FloatingPointError("the model's logits are not finite")
-            # A parallel sum may leave a sliver of width to a token without probability.
-            best = logprobs.argmax(-1, keepdim=True)
-            tokens = torch.where(chosen > LOWEST_LOGPROB, tokens, best)
-            values = torch.cat([tokens.double(), logprobs.gather(-1, tokens).double()], dim=-1).tolist()
-        return tokens[:, 0], [int(token) for token, _ in values], [logprob for _, logprob in values]
+        """Sample one token a row; a row's draws hang on its session and its position alone."""
+        keys = [(session.key, len(session.ids)) if session else (0, 0) for session in members]
+        return draw(logits, keys, self._temperature)
 
     def _accept(
         self, members: Sequence[_Session | None], tokens: list[int], logprobs: list[float]
@@ -404,15 +382,6 @@ class TransformersEngine:
         if done:
             self._active = [session for session in self._active if session.request is not None]
         return done
-
-
-def _uniforms(keys: Sequence[tuple[int, int]]) -> np.ndarray:
-    """A number in [0, 1) for each (key, position), (B,), that depends on nothing else: the SplitMix64 sequence."""
-    pairs = np.array(keys, dtype=np.uint64)
-    state = pairs[:, 0] + (pairs[:, 1] + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((state ^ (state >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 def _check_model(model: PreTrainedModel, window: int) -> int:
