@@ -44,6 +44,8 @@ from rollouts.runner import play
 from rollouts.storage import EpisodeWriter
 from summarization.resolve import UserError, resolve
 
+# The environment whose tasks are generated here; any other brings its rows in a file.
+GENERATED = "recall"
 # Fields that may differ when a run is resumed: they change what is shown, not what is computed.
 FREE_FIELDS = ("report_to", "logging_steps", "save_steps", "stages", "source")
 
@@ -62,6 +64,26 @@ def check_whole_copy() -> None:
             )
 
 
+def check_tasks(arguments: Arguments) -> None:
+    """Refuse a run that asks for tasks nobody makes.
+
+    Raises:
+        UserError: The environment needs a file of rows, or held-out tasks were asked for where there are none.
+    """
+    name = arguments.episodes.environment
+    if name == GENERATED:
+        return
+    if arguments.episodes.train_file is None:
+        raise UserError(
+            f"train_file is not set: environment '{name}' needs task rows; name a file with one JSON object a line"
+        )
+    if "eval" in arguments.stages.stages or arguments.stages.eval_every:
+        raise UserError(
+            f"environment is '{name}': held-out tasks are generated for '{GENERATED}' alone; leave 'eval' out of stages and "
+            "set eval_every to 0"
+        )
+
+
 class Run:
     """One run: its arguments, its folder, and a method for each stage.
 
@@ -78,6 +100,7 @@ class Run:
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
         resolve(arguments.credit.credit, CREDIT_RULES, "credit")
+        check_tasks(arguments)
         if "grpo" in arguments.stages.stages:
             check_whole_copy()
         if "midtrain" in arguments.stages.stages:

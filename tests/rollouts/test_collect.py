@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,40 +10,17 @@ from recipe.tiny import tiny_tokenizer
 from rollouts.collect import collect
 from rollouts.engine import Completion, EngineFailure, SampleRequest, sample
 from rollouts.engines.scripted import ScriptedEngine
-from rollouts.environment import Environment, Observation
+from rollouts.environment import Environment
 from rollouts.episode import Status, TurnKind
 from rollouts.jobs import attempts_of, environment_maker, jobs, task_id
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
-from summarization.messages import Message
 from summarization.resolve import UserError
 from summarization.strategies import SelfSummary
+from tests.rollouts.worlds import Counting
 
 RENDERER = Renderer(tiny_tokenizer())
 LIMITS = Limits(window=128, act_tokens=8)
-
-
-class Counting(Environment):
-    """Owes as many acts as its row says; counts how many of it are alive."""
-
-    alive = 0
-    most = 0
-
-    def reset(self, task: Mapping[str, Any]) -> Observation:
-        Counting.alive += 1
-        Counting.most = max(Counting.most, Counting.alive)
-        self.left = int(task["acts"])
-        return Observation((Message("user", "go"),), needs_act=True)
-
-    def advance(self, act: str | None) -> Observation:
-        self.left -= 1
-        return Observation((Message("user", "read on"),), needs_act=True) if self.left else Observation(done=True)
-
-    def reward(self) -> float | None:
-        return 1.0
-
-    def close(self) -> None:
-        Counting.alive -= 1
 
 
 @pytest.fixture(autouse=True)
