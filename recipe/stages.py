@@ -79,8 +79,8 @@ def check_tasks(arguments: Arguments) -> None:
         )
     if "eval" in arguments.stages.stages or arguments.stages.eval_every:
         raise UserError(
-            f"environment is '{name}': held-out tasks are generated for '{GENERATED}' alone; leave 'eval' out of stages and "
-            "set eval_every to 0"
+            f"environment is '{name}': held-out tasks are generated for '{GENERATED}' alone; leave 'eval' out of "
+            "stages and set eval_every to 0"
         )
 
 
