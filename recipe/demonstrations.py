@@ -1,8 +1,8 @@
 """Demonstrations for mid-training: windows of real episodes, written by scripted writers.
 
-The *expert* keeps what the task needs, the *careless* one what it read last. Both write in the same form, so a policy
-that imitates them knows how to summarize and has not yet decided what is worth keeping: that is left to GRPO. A writer
-sees only what is in the window, as the policy does.
+The *expert* keeps what the task needs, or says that it is unknown yet; the *careless* one keeps what it read last. Both
+write in the same form, so a policy that imitates them knows how to summarize and has not yet decided what is worth
+keeping: that is left to GRPO. A writer sees only what is in the window, as the policy does.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ def statements(text: str) -> dict[str, str]:
 
 
 def expert_summary(context: str, budget: int) -> str:
-    """What the task needs; while the window holds none of it, what was read last."""
+    """What the task needs; that it is unknown, while the window holds none of it."""
     found = statements(context)
     request = context.rpartition("summarize in")[2]
-    needed = [found[key] for key in QUESTION.findall(request) if key in found]
-    return _within(budget, needed) if needed else careless_summary(context, budget)
+    return _within(budget, [found[key] for key in QUESTION.findall(request) if key in found] or ["unknown"])
 
 
 def careless_summary(context: str, budget: int) -> str:
@@ -129,8 +128,8 @@ def written(
 ) -> Iterator[tuple[Segment, TurnKind | None]]:
     """Play one episode with the scripted writers and yield its segments.
 
-    One writer summarizes the whole episode, so that a policy which imitates them carries on what it finds in its
-    summary: it has a habit of keeping, and no habit yet of what to pick up.
+    One writer summarizes the whole episode, so a policy that imitates them goes on as its summary began. How it begins
+    is left open.
     """
     summarize = expert_summary if rng.random() < expert_share else careless_summary
     game = play(job, renderer, limits)
