@@ -128,15 +128,19 @@ def written(
 ) -> Iterator[tuple[Segment, TurnKind | None]]:
     """Play one episode with the scripted writers and yield its segments.
 
-    One writer summarizes the whole episode, so a policy that imitates them goes on as its summary began. How it begins
-    is left open.
+    Once the expert has written, it writes to the end, so a policy that imitates them carries on what its summary holds.
+    Where nothing of use is held yet, who writes is drawn anew each time: that choice is left open.
     """
-    summarize = expert_summary if rng.random() < expert_share else careless_summary
+    expert = False
     game = play(job, renderer, limits)
     request: SampleRequest = next(game)
     while True:
         context = renderer.decode(request.token_ids)
-        text = answer(context) if request.kind is TurnKind.ACT else summarize(context, request.max_tokens)
+        if request.kind is TurnKind.ACT:
+            text = answer(context)
+        else:
+            expert = expert or rng.random() < expert_share
+            text = (expert_summary if expert else careless_summary)(context, request.max_tokens)
         ids = (*renderer.content_ids(text), renderer.closing_ids[0])
         try:
             request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
@@ -163,7 +167,7 @@ def demonstrations(
         environment: Keyword arguments of ``Recall``.
         budgets: Summary budgets, in tokens; the policy learns to use each as the request names it.
         kinds: Kinds of task.
-        expert_share: Share of episodes whose summaries the expert writes.
+        expert_share: How likely the expert takes over at a summary; it then writes to the episode's end.
         drill_share: Share of episodes that are drills.
         words: Range of episode lengths.
         seed: All is drawn from it.
