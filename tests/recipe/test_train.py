@@ -42,7 +42,11 @@ REFUSED = [
     pytest.param({"stages": ["grpo", "midtrain"]}, "stages", id="stages out of order"),
     pytest.param({"window": "large"}, "window", id="a word for a number"),
     pytest.param({"per_device_train_batch_size": 7}, "num_generations", id="a batch that groups do not divide"),
-    pytest.param({"environment": "tests.rollouts.worlds:Counting"}, "train_file is not set", id="no tasks"),
+    pytest.param(
+        {"environment": "tests.rollouts.worlds:Counting", "environment_kwargs": {}},
+        "train_file is not set",
+        id="no tasks",
+    ),
     pytest.param({"task_kinds": ["fnd"]}, "did you mean 'find'", id="an unknown kind of task"),
 ]
 

@@ -145,4 +145,4 @@ def reference_step(model: PreTrainedModel, groups: Sequence[Sequence[Episode]], 
                         loss = loss - (logprob - logprob.detach()).exp() * (reward - baseline) / count
                         context.append(token)
     loss.backward()
-    return float(loss)
+    return float(loss.detach())
