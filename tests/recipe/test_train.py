@@ -28,6 +28,7 @@ def config(folder: Path, **changes: Any) -> Path:
     return path
 
 
+COUNTING = "tests.rollouts.worlds:Counting"
 REFUSED = [
     pytest.param({"window": 64}, "window", id="a window too small for prompt and reserve"),
     pytest.param({"loss_type": "grpo"}, "loss_type", id="a loss that counts rows"),
