@@ -25,7 +25,6 @@ from summarization.messages import Message
 from summarization.parse import Summary
 from summarization.prompts import TINY
 from summarization.strategies import ContextState, SelfSummary
-from summarization.trigger import TokenBudget
 
 # How often a fact changes: seldom, and so often that a window holds several values of it.
 CHANGES = (1, 2, 4, 8)
@@ -73,11 +72,11 @@ def answer(context: str) -> str:
 
 
 class Drill(Recall):
-    """``recall`` that asks about what was just read, several questions a page: practice in looking things up."""
+    """``recall`` that asks after some pages about any of them: practice in looking things up, near and far."""
 
-    def __init__(self, questions: int = 4, **recall: Any) -> None:
+    def __init__(self, questions: int = 5, most_pages: int = 4, **recall: Any) -> None:
         super().__init__(**recall)
-        self.questions = questions
+        self.questions, self.most_pages = questions, most_pages
         self._open: list[str] = []
         self._read: list[str] = []
 
@@ -89,12 +88,15 @@ class Drill(Recall):
         observation = super().advance(None)
         self._read.append(observation.messages[0].content)
         rng = random.Random(f"{self.seed}/drill/{self._page}")
-        found = [match for page in self._read[-3:] for match in STATEMENT.finditer(page)]
-        chosen = [match.group(0) for match in rng.sample(found, min(self.questions, len(found)))]
-        if self.needed() and rng.random() < 0.5:
-            # The fact of the task itself, which may have been stated several times: the latest counts.
-            chosen.append(self.needed()[0])
-        self._open = [_question_for(statement) for statement in chosen]
+        last = self._page == self.plan.page_count
+        if last or len(self._read) == self.most_pages or rng.random() < 1 / self.most_pages:
+            found = [match.group(0) for page in self._read for match in STATEMENT.finditer(page)]
+            chosen = rng.sample(found, min(self.questions, len(found)))
+            if self.needed():
+                # The fact of the task itself, which may have been stated several times: the latest counts.
+                chosen.insert(0, self.needed()[0])
+            self._open = [_question_for(statement) for statement in chosen]
+            self._read = []
         return observation
 
 
@@ -125,8 +127,8 @@ class Wandering(SelfSummary):
 
 def written(
     renderer: Renderer, limits: Limits, job: Job, rng: random.Random, expert_share: float
-) -> Iterator[tuple[Segment, TurnKind | None]]:
-    """Play one episode with the scripted writers and yield its segments.
+) -> tuple[Segment, ...]:
+    """Play one episode with the scripted writers and return its segments.
 
     Once the expert has written, it writes to the end, so a policy that imitates them carries on what its summary holds.
     Where nothing of use is held yet, who writes is drawn anew each time: that choice is left open.
@@ -145,9 +147,7 @@ def written(
         try:
             request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
         except StopIteration as stop:
-            for segment in stop.value.segments:
-                yield segment, segment.turns[-1].kind if segment.turns else None
-            return
+            return stop.value.segments
 
 
 def demonstrations(
@@ -180,11 +180,9 @@ def demonstrations(
         task = next(tasks("train", 1, words, [rng.choice(list(kinds))], seed=rng.getrandbits(48)))
         budget = rng.choice(list(budgets))
         make = partial(Drill if drill else Recall, **{**environment, "changes": rng.choice(CHANGES)})
-        strategy = Wandering(summary_tokens=budget, style=TINY, trigger=TokenBudget(0.5, 1.0))
+        strategy = Wandering(summary_tokens=budget, style=TINY)
         job = Job(task, f"demonstration-{seed}-{index}", 0, make, strategy, seed)
-        for segment, _ in written(renderer, limits, job, rng, expert_share):
-            if segment.sampled_tokens:
-                yield segment
+        yield from (s for s in written(renderer, limits, job, rng, expert_share) if s.sampled_tokens)
 
 
 def repeated_spans(

@@ -144,7 +144,7 @@ def held_out_drills(
         [compaction.summary_tokens],
         episodes.task_kinds,
         expert_share=1.0,
-        drill_share=1.0,
+        drill_share=0.5,
         words=(100, 400),
         seed=seed + 7_000_003,
     )
