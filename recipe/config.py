@@ -209,7 +209,7 @@ class StageArguments:
     midtrain_span_batch: int = field(default=96, metadata={"help": "Repeated spans a step."})
     midtrain_learning_rate: float = field(default=3e-3, metadata={"help": "Peak learning rate of mid-training."})
     midtrain_expert_share: float = field(
-        default=0.35, metadata={"help": "How likely the expert takes over at a demonstrated summary."}
+        default=0.35, metadata={"help": "Share of demonstrated summaries that keep what the task needs."}
     )
     midtrain_drill_share: float = field(
         default=0.6, metadata={"help": "Share of demonstrations that practise lookups."}

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from rollouts.engine import Completion, SampleRequest
@@ -28,16 +29,17 @@ from summarization.strategies import ContextState, SelfSummary
 
 # How often a fact changes: seldom, and so often that a window holds several values of it.
 CHANGES = (1, 2, 4, 8)
-STATEMENT = re.compile(r"\b(\w+) (?:is in|belongs to|costs) (\w+)")
+VALUES = {key: frozenset(kind.values) for kind in KINDS.values() for key in kind.keys}
 QUESTION = re.compile(r"\b(?:where is|who owns|how much is) (\w+) \?")
 
 
 def statements(text: str) -> dict[str, str]:
     """The facts that a text states, by key, latest statement of each, in order of their last mention."""
     found: dict[str, str] = {}
-    for match in STATEMENT.finditer(text):
-        found.pop(match.group(1), None)
-        found[match.group(1)] = match.group(0)
+    for key, value in pairwise(text.split()):
+        if value in VALUES.get(key, ()):
+            found.pop(key, None)
+            found[key] = f"{key} {value}"
     return found
 
 
@@ -90,7 +92,7 @@ class Drill(Recall):
         rng = random.Random(f"{self.seed}/drill/{self._page}")
         last = self._page == self.plan.page_count
         if last or len(self._read) == self.most_pages or rng.random() < 1 / self.most_pages:
-            found = [match.group(0) for page in self._read for match in STATEMENT.finditer(page)]
+            found = [statement for page in self._read for statement in statements(page).values()]
             chosen = rng.sample(found, min(self.questions, len(found)))
             if self.needed():
                 # The fact of the task itself, which may have been stated several times: the latest counts.
@@ -101,11 +103,8 @@ class Drill(Recall):
 
 
 def _question_for(statement: str) -> str:
-    for kind in KINDS.values():
-        match = re.fullmatch(kind.tiny.format(key=r"(\w+)", value=r"\w+"), statement)
-        if match:
-            return kind.question.format(key=match.group(1))
-    raise ValueError(f"'{statement}' is no statement")
+    key = statement.split()[0]
+    return next(kind.question.format(key=key) for kind in KINDS.values() if key in kind.keys)
 
 
 @dataclass(frozen=True)
@@ -128,21 +127,17 @@ class Wandering(SelfSummary):
 def written(
     renderer: Renderer, limits: Limits, job: Job, rng: random.Random, expert_share: float
 ) -> tuple[Segment, ...]:
-    """Play one episode with the scripted writers and return its segments.
-
-    Once the expert has written, it writes to the end, so a policy that imitates them carries on what its summary holds.
-    Where nothing of use is held yet, who writes is drawn anew each time: that choice is left open.
-    """
-    expert = False
+    """Play one episode with the scripted writers and return its segments; each summary draws its own writer."""
     game = play(job, renderer, limits)
     request: SampleRequest = next(game)
     while True:
         context = renderer.decode(request.token_ids)
         if request.kind is TurnKind.ACT:
             text = answer(context)
+        elif rng.random() < expert_share:
+            text = expert_summary(context, request.max_tokens)
         else:
-            expert = expert or rng.random() < expert_share
-            text = (expert_summary if expert else careless_summary)(context, request.max_tokens)
+            text = careless_summary(context, request.max_tokens)
         ids = (*renderer.content_ids(text), renderer.closing_ids[0])
         try:
             request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
@@ -167,7 +162,7 @@ def demonstrations(
         environment: Keyword arguments of ``Recall``.
         budgets: Summary budgets, in tokens; the policy learns to use each as the request names it.
         kinds: Kinds of task.
-        expert_share: How likely the expert takes over at a summary; it then writes to the episode's end.
+        expert_share: Share of summaries that the expert writes.
         drill_share: Share of episodes that are drills.
         words: Range of episode lengths.
         seed: All is drawn from it.

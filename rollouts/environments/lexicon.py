@@ -58,7 +58,7 @@ class FactKind:
     Attributes:
         keys: What it is about; one word each.
         values: What it says.
-        tiny: How the tiny policy's pages say it; fields ``{key}`` and ``{value}``.
+        tiny: How the tiny policy's pages say it, as telegrams do; fields ``{key}`` and ``{value}``.
         prose: How pages for a pretrained policy say it, several ways.
         question: Asks for the value.
         prose_question: The same question in prose.
@@ -76,7 +76,7 @@ KINDS = {
     "place": FactKind(
         tuple(PEOPLE),
         tuple(PLACES),
-        "{key} is in {value}",
+        "{key} {value}",
         ("{Key} is in {Value}.", "{Key} lives in {Value}.", "{Key} can be found in {Value}."),
         "where is {key} ?",
         "Where is {Key}?",
@@ -84,7 +84,7 @@ KINDS = {
     "owner": FactKind(
         tuple(OBJECTS),
         tuple(OWNERS),
-        "{key} belongs to {value}",
+        "{key} {value}",
         ("The {key} belongs to the {value}.", "The {key} is owned by the {value}."),
         "who owns {key} ?",
         "Who owns the {key}?",
@@ -92,7 +92,7 @@ KINDS = {
     "price": FactKind(
         tuple(GOODS),
         tuple(str(price) for price in range(10, 100)),
-        "{key} costs {value}",
+        "{key} {value}",
         ("A sack of {key} costs {value} coins.", "The price of a sack of {key} is {value} coins."),
         "how much is {key} ?",
         "How many coins does a sack of {key} cost?",

@@ -9,7 +9,6 @@ import pytest
 
 from recipe.config import CompactionArguments, EpisodeArguments
 from recipe.demonstrations import (
-    STATEMENT,
     answer,
     careless_summary,
     demonstrations,
@@ -25,7 +24,7 @@ from rollouts.runner import Limits
 from summarization.resolve import UserError
 
 RENDERER = Renderer(tiny_tokenizer())
-PAGES = "ada is in oslo . harp belongs to king . rain fell . ada is in rome . tea costs 20 ."
+PAGES = "ada oslo . harp king . rain fell . ada rome . tea 20 ."
 REQUEST = " summarize in 8 tokens : where is ada ?"
 
 
@@ -44,35 +43,35 @@ def made(count: int, seed: int = 0, **changes: Any) -> list[Segment]:
 
 def test_statements_are_found_in_the_order_of_their_last_mention() -> None:
     assert list(statements(PAGES).items()) == [
-        ("harp", "harp belongs to king"),
-        ("ada", "ada is in rome"),
-        ("tea", "tea costs 20"),
+        ("harp", "harp king"),
+        ("ada", "ada rome"),
+        ("tea", "tea 20"),
     ]
 
 
 def test_the_expert_keeps_what_the_task_needs() -> None:
-    assert expert_summary(PAGES + REQUEST, 8) == "ada is in rome ."
-    assert expert_summary(PAGES + REQUEST, 40) == "ada is in rome ."
+    assert expert_summary(PAGES + REQUEST, 4) == "ada rome ."
+    assert expert_summary(PAGES + REQUEST, 40) == "ada rome ."
 
 
 def test_without_it_the_expert_says_so() -> None:
     assert expert_summary(PAGES + " summarize in 8 tokens : where is zelda ?", 8) == "unknown ."
 
 
-@pytest.mark.parametrize("budget", [2, 5, 6, 11, 40])
+@pytest.mark.parametrize("budget", [2, 4, 5, 8, 20])
 def test_summaries_fit_their_budget(budget: int) -> None:
     for write in (expert_summary, careless_summary):
         assert len(RENDERER.content_ids(write(PAGES + REQUEST, budget))) + 1 <= max(budget, 3)
 
 
 def test_the_careless_writer_keeps_the_newest_that_fit() -> None:
-    assert careless_summary(PAGES + REQUEST, 40) == "tea costs 20 . ada is in rome . harp belongs to king ."
+    assert careless_summary(PAGES + REQUEST, 40) == "tea 20 . ada rome . harp king ."
     assert careless_summary("rain fell" + REQUEST, 40) == "none ."
 
 
 def test_answers_are_the_latest_statement_in_the_window() -> None:
-    assert answer(PAGES + " where is ada ?") == "ada is in rome"
-    assert answer(PAGES + " who owns harp ? how much is tea ?") == "tea costs 20"
+    assert answer(PAGES + " where is ada ?") == "ada rome"
+    assert answer(PAGES + " who owns harp ? how much is tea ?") == "tea 20"
     assert answer(PAGES + " where is zelda ?") == "unknown"
     assert answer(PAGES) == "unknown"
 
@@ -100,8 +99,8 @@ def test_what_is_demonstrated_can_be_read_off_the_window() -> None:
         for turn in segment.turns:
             context += turn.appended_ids
             before = statements(RENDERER.decode(context))
-            for match in STATEMENT.finditer(RENDERER.decode(turn.sampled_ids)):
-                assert before[match.group(1)] == match.group(0)
+            for key, statement in statements(RENDERER.decode(turn.sampled_ids)).items():
+                assert before[key] == statement
                 said += 1
             context += turn.sampled_ids
     assert said > 500

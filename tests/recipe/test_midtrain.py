@@ -11,9 +11,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from recipe.config import CompactionArguments, EpisodeArguments, PolicyArguments, StageArguments
 from recipe.demonstrations import demonstrations
-from recipe.midtrain import IGNORED, _collate, _labels, held_out_drills, measure_skills, midtrain
+from recipe.midtrain import IGNORED, Skills, _collate, _labels, held_out_drills, measure_skills, midtrain
 from recipe.policy import Policy, load_policy
-from rollouts.episode import Segment, TurnKind
+from rollouts.episode import TurnKind
 from rollouts.rendering import Renderer
 from tests.recipe.worlds import parameters, small_policy
 
@@ -77,33 +77,32 @@ def test_skills_are_shares_of_what_can_be_read_off() -> None:
     policy = small_policy()
     renderer = Renderer(policy.tokenizer)
     drills = held_out_drills(renderer, EPISODES, COMPACTION, 30, 0)
-    (is_token,) = renderer.content_ids("is")
+    (period,) = renderer.content_ids(".")
+    (end,) = renderer.closing_ids
 
     class Certain(torch.nn.Module):
         device = torch.device("cpu")
 
+        def __init__(self, token: int) -> None:
+            super().__init__()
+            self.token = token
+
         def forward(self, input_ids: torch.Tensor) -> object:
             logits = torch.zeros(*input_ids.shape, len(policy.tokenizer))
-            logits[..., is_token] = 1.0
+            logits[..., self.token] = 1.0
             return type("Output", (), {"logits": logits})
 
-    skills = measure_skills(Policy(Certain(), policy.tokenizer), renderer, drills)  # type: ignore[arg-type]
+    def skills(token: int) -> Skills:
+        return measure_skills(Policy(Certain(token), policy.tokenizer), renderer, drills)  # type: ignore[arg-type]
 
-    def share(kind: TurnKind, skip: int) -> float:
-        words: list[int] = []
-        for segment in drills:
-            for turn in segment.turns:
-                if turn.kind is kind:
-                    statements = [[]]  # type: list[list[int]]
-                    for token in turn.sampled_ids:
-                        statements[-1].append(token)
-                        if token in renderer.content_ids("."):
-                            statements.append([])
-                    words += [token for statement in statements for token in statement[skip:]]
-        if skip:
-            words = [token for token in words if token not in renderer.stop_ids]
-        return words.count(is_token) / len(words)
-
-    assert skills.lookup == share(TurnKind.ACT, 0)
-    assert skills.copying == share(TurnKind.SUMMARY, 1)
-    assert all(isinstance(segment, Segment) for segment in drills)
+    summaries, acts = (
+        [turn.sampled_ids for segment in drills for turn in segment.turns if turn.kind is kind]
+        for kind in (TurnKind.SUMMARY, TurnKind.ACT)
+    )
+    # Of a statement's tokens the first is a choice; so is the summary's end.
+    periods = sum(ids.count(period) for ids in summaries)
+    statements = periods
+    assert skills(period).copying == periods / (sum(len(ids) - 1 for ids in summaries) - statements)
+    assert skills(end).copying == 0.0
+    assert skills(end).lookup == len(acts) / sum(len(ids) for ids in acts)
+    assert skills(period).lookup == 0.0
