@@ -96,7 +96,7 @@ def _errors(cell: Cell) -> dict[str, float]:
 
 def _curve_point(record: Mapping[str, Any]) -> dict[str, Any]:
     names = ("step", "seconds", "reward", "eval/success", *(key for key, _ in CURVES))
-    return {name: record[name] for name in names if name in record}
+    return {name: record[name] for name in names if record.get(name) is not None}
 
 
 def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> bytes:
@@ -110,7 +110,7 @@ def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> byt
     grid = figure.add_gridspec(len(CURVES), 2, width_ratios=(1, 1.35))
     curves = [figure.add_subplot(grid[index, 0]) for index in range(len(CURVES))]
     for index, (axes, (key, label)) in enumerate(zip(curves, CURVES, strict=True)):
-        points = [(record["step"], record[key]) for record in history if key in record]
+        points = [(record["step"], record[key]) for record in history if record.get(key) is not None]
         axes.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[index])
         held_out = [(r["step"], r["eval/success"]) for r in history if "eval/success" in r]
         if key == "rollout/success" and held_out:

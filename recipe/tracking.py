@@ -84,7 +84,9 @@ class Progress(TrainerCallback):
         elapsed = time.monotonic() - self._began
         done = state.global_step - self._from_step
         left = elapsed / done * (state.max_steps - state.global_step) if done else 0.0
-        figures = "  ".join(f"{name} {float(logs[key]):.3g}" for key, name in SHOWN.items() if key in logs)
+        # TRL logs None where there was nothing to average, such as the length of summaries in a batch without one.
+        shown = {name: logs[key] for key, name in SHOWN.items() if logs.get(key) is not None}
+        figures = "  ".join(f"{name} {float(value):.3g}" for name, value in shown.items())
         self.console.print(
             f"{self.stage:>8}  step {state.global_step}/{state.max_steps}  {clock(left)} left  {figures}",
             highlight=False,
