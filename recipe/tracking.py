@@ -101,9 +101,9 @@ def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
     """The logs of a stage, one for each step; where a resumed run wrote a step again, the later one counts."""
     if not path.is_file():
         return []
-    by_step: dict[tuple[int, bool], dict[str, Any]] = {}
+    by_step: dict[int, dict[str, Any]] = {}
     for line in path.read_text().splitlines():
         record = json.loads(line)
         if record.get("stage") == stage:
-            by_step[record["step"], "eval/success" in record] = record
-    return [by_step[key] for key in sorted(by_step)]
+            by_step[record["step"]] = record
+    return [by_step[step] for step in sorted(by_step)]
