@@ -176,6 +176,7 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_small_quickstart_learns(tmp_path: Path) -> None:
     """``configs/ci.yaml`` from random weights to the report: reward rises, success rises, the window holds."""
     out = tmp_path / "ci"
