@@ -37,4 +37,5 @@ class Message:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Message:
         """The inverse of :meth:`as_dict`; keys that a template does not need are ignored."""
-        return cls(str(fields["role"]), str(fields.get("content") or ""), fields.get("name"))
+        content = fields.get("content")
+        return cls(str(fields["role"]), "" if content is None else str(content), fields.get("name"))

@@ -14,6 +14,7 @@ class PromptStyle:
     Attributes:
         request: The request to summarize; fields ``{budget}`` (tokens) and ``{task}``.
         state: The state block; fields ``{compactions}``, ``{turns}``, ``{tokens}``, ``{budget_left}``, ``{keep}``.
+        left: How the state block tells the acts left, where they are limited; field ``{turns_left}``.
         carry: The message that opens the next window; fields ``{summary}`` and ``{state}``.
         spaced_numbers: Whether numbers are written digit by digit, for a closed vocabulary that has only digits.
     """
@@ -24,18 +25,21 @@ class PromptStyle:
         "first between <scratch> and </scratch>; only what follows is kept.\n\nTask: {task}"
     )
     state: str = "Compactions so far: {compactions}. Turns so far: {turns}. Tokens so far: {tokens}.{budget_left}{keep}"
+    left: str = " Turns left: {turns_left}."
     carry: str = "Summary of what came before:\n{summary}\n\n{state}"
     spaced_numbers: bool = False
 
     def __post_init__(self) -> None:
         for name, fields in {
-            "request": {"budget": 0, "task": ""},
-            "state": {"compactions": 0, "turns": 0, "tokens": 0, "budget_left": "", "keep": ""},
-            "carry": {"summary": "", "state": ""},
+            "request": ("budget", "task"),
+            "state": ("compactions", "turns", "tokens", "budget_left", "keep"),
+            "left": ("turns_left",),
+            "carry": ("summary", "state"),
         }.items():
             try:
-                getattr(self, name).format(**fields)
-            except (KeyError, IndexError, ValueError) as error:
+                # Strings, as when it is used: a format such as {budget:d} fails here and not in the middle of a run.
+                getattr(self, name).format(**dict.fromkeys(fields, ""))
+            except (LookupError, ValueError, AttributeError, TypeError) as error:
                 known = ", ".join("{" + field + "}" for field in fields)
                 raise ValueError(f"prompt '{name}' cannot be filled in ({error}); its fields are {known}") from error
 
@@ -43,6 +47,7 @@ class PromptStyle:
 TINY = PromptStyle(
     request="summarize in {budget} tokens : {task}",
     state="{compactions} compactions {turns} turns {tokens} tokens{budget_left}{keep}",
+    left=" ; {turns_left} turns",
     carry="{state} ; summary : {summary}",
     spaced_numbers=True,
 )
@@ -80,11 +85,12 @@ def request_message(style: PromptStyle, budget: int, task: str) -> Message:
 
 def carry_message(style: PromptStyle, summary: str, progress: Progress) -> Message:
     """The message with summary and state block that follows system and task in the next window."""
+    left = progress.turns_left
     state = style.state.format(
         compactions=_number(style, progress.compactions),
         turns=_number(style, progress.turns),
         tokens=_number(style, progress.tokens),
-        budget_left="" if progress.turns_left is None else f" Turns left: {progress.turns_left}.",
+        budget_left="" if left is None else style.left.format(turns_left=_number(style, left)),
         keep=f" {progress.keep}" if progress.keep else "",
     )
     return Message("user", style.carry.format(summary=summary, state=state))

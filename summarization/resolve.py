@@ -17,7 +17,7 @@ class UserError(Exception):
 
 
 def closest(name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or the list of known names."""
+    """Return ``"did you mean 'x'?"`` for the known name nearest to ``name``, or the list of known names."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:
@@ -38,7 +38,7 @@ def resolve(name: str, builtin: Mapping[str, str], what: str) -> Any:
     """
     path = builtin.get(name, name)
     module_name, separator, attribute = path.partition(":")
-    if not separator or not module_name or not attribute:
+    if not separator or not module_name or not attribute or module_name.startswith("."):
         raise UserError(
             f"{what}: '{name}' is neither a built-in name nor 'package.module:Name'; {closest(name, builtin)}"
         )
@@ -50,6 +50,9 @@ def resolve(name: str, builtin: Mapping[str, str], what: str) -> Any:
         raise UserError(
             f"{what}: there is no module '{module_name}' (from '{name}'); {closest(name, builtin)}"
         ) from error
+    except ImportError as error:
+        raise UserError(f"{what}: '{name}' cannot be imported ({error})") from error
     if not hasattr(module, attribute):
-        raise UserError(f"{what}: module '{module_name}' has no '{attribute}'; {closest(attribute, vars(module))}")
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise UserError(f"{what}: module '{module_name}' has no '{attribute}'; {closest(attribute, public)}")
     return getattr(module, attribute)

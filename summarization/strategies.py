@@ -95,6 +95,8 @@ class SelfSummary:
     def __post_init__(self) -> None:
         if self.summary_tokens < 1:
             raise ValueError(f"summary_tokens is {self.summary_tokens}, must be at least 1")
+        if self.keep_last < 0:
+            raise ValueError(f"keep_last is {self.keep_last}, must be at least 0")
 
     def due(self, state: ContextState) -> bool:
         limit = self.trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)

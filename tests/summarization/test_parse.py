@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ PIECES = st.lists(st.sampled_from(["<scratch>", "</scratch>", "a", " ", "\n", "f
         ("<scratch>never closed", Summary("", "never closed", malformed=True)),
         ("kept <scratch>never closed", Summary("kept", "never closed", malformed=True)),
         ("stray</scratch> kept", Summary("kept", malformed=True)),
+        ("a</scratch> b <scratch>c</scratch> d", Summary("a</scratch> b\nd", "c", malformed=True)),
         ("<scratch>a</scratch> b <scratch>", Summary("b <scratch>", "a", malformed=True)),
     ],
 )
@@ -45,6 +48,13 @@ def test_nothing_raises_and_thoughts_never_leak(reply: str) -> None:
         assert "</scratch>" not in summary.text
 
 
+@given(st.text() | PIECES, st.booleans())
+def test_cut_off_is_what_the_sampler_said_and_changes_nothing_else(reply: str, cut_off: bool) -> None:
+    assert parse_summary(reply, cut_off) == replace(parse_summary(reply), cut_off=cut_off)
+
+
 @given(st.text(st.characters(exclude_characters="<>")))
 def test_plain_text_is_its_own_summary(reply: str) -> None:
-    assert parse_summary(reply).text == reply.strip()
+    summary = parse_summary(reply)
+    assert summary == Summary(reply.strip(), malformed=not reply.strip())
+    assert parse_summary(summary.text) == summary

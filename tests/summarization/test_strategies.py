@@ -99,7 +99,10 @@ def test_a_drawn_trigger_compacts_earlier() -> None:
     assert not early.due(replace(STATE, in_use=15))
 
 
-@pytest.mark.parametrize("build", [lambda: SelfSummary(0), lambda: SlidingWindow(keep_share=1.0)])
+@pytest.mark.parametrize(
+    "build",
+    [lambda: SelfSummary(0), lambda: FrozenSummary(8, keep_last=-1), lambda: SlidingWindow(keep_share=1.0)],
+)
 def test_impossible_settings_are_refused(build: object) -> None:
     with pytest.raises(ValueError, match="must be"):
         build()  # type: ignore[operator]
