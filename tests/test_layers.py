@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
@@ -13,29 +17,53 @@ MAY_IMPORT = {
     "eval": {"summarization", "rollouts", "eval"},
     "recipe": {"summarization", "rollouts", "eval", "recipe"},
 }
+NAMED = re.compile(rf"({'|'.join(MAY_IMPORT)})(\.\w+)+:\w+")
 
 
 def modules(root: Path) -> dict[str, ast.Module]:
-    """The syntax trees of all modules of the four packages, by dotted name."""
-    return {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): ast.parse(path.read_text())
-        for package in MAY_IMPORT
-        for path in sorted((root / package).rglob("*.py"))
-    }
+    """The syntax trees of all modules of the four packages, by dotted name. Relative imports are made absolute."""
+    trees: dict[str, ast.Module] = {}
+    for package in MAY_IMPORT:
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            tree = ast.parse(path.read_text())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    node.module = ".".join([*parts[: len(parts) - node.level], *([node.module] if node.module else [])])
+            trees[".".join(parts).removesuffix(".__init__")] = tree
+    return trees
 
 
 def imported(tree: ast.AST, everywhere: bool) -> Iterator[str]:
-    """Names that a module imports; unless ``everywhere``, only those that run when it is loaded."""
+    """Names that a module imports; unless ``everywhere``, only those that run when it is loaded.
+
+    ``everywhere`` includes imports by name: ``import_module("x")``, and strings such as ``"recipe.train:main"``, which
+    is how the doors name what stands behind them.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif everywhere or (not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _type_checking(node)):
+        elif everywhere:
+            yield from _by_name(node)
+            yield from imported(node, everywhere)
+        elif _type_checking(node):
+            yield from (name for other in node.orelse for name in imported(ast.Module([other], []), everywhere))
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield from imported(node, everywhere)
 
 
-def _type_checking(node: ast.AST) -> bool:
+def _by_name(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str(text)) if NAMED.fullmatch(text):
+            yield text.replace(":", ".")
+        case ast.Call(func=function, args=[ast.Constant(value=str(text)), *_]):
+            if ast.unparse(function).rpartition(".")[2] in ("import_module", "__import__"):
+                yield text
+
+
+def _type_checking(node: ast.AST) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
@@ -50,12 +78,12 @@ def upward(trees: dict[str, ast.Module]) -> list[str]:
 
 
 def outsiders(trees: dict[str, ast.Module], package: str, allowed: tuple[str, ...]) -> list[str]:
-    """Modules outside of ``allowed`` that import ``package``."""
+    """Modules that import ``package`` and are neither in ``allowed`` nor inside a package that is."""
     return [
         name
         for name, tree in trees.items()
         if any(target.partition(".")[0] == package for target in imported(tree, everywhere=True))
-        and not name.startswith(allowed)
+        and not any(f"{name}.".startswith(f"{door}.") for door in allowed)
     ]
 
 
@@ -92,7 +120,7 @@ def undocumented(trees: dict[str, ast.Module]) -> list[str]:
     found = [name for name, tree in trees.items() if not ast.get_docstring(tree)]
     for name, tree in trees.items():
         for node in tree.body:
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
                 continue
             if not ast.get_docstring(node):
                 found.append(f"{name}.{node.name}")
@@ -107,26 +135,119 @@ def test_imports_make_no_circle() -> None:
     assert circle(modules(ROOT)) == []
 
 
-def test_doors() -> None:
-    trees = modules(ROOT)
-    assert outsiders(trees, "trl", ("recipe.",)) == []
-    assert outsiders(trees, "wandb", ("recipe.tracking",)) == []
-    assert outsiders(trees, "torch", ("rollouts.engines.", "eval.", "recipe.")) == []
-    assert outsiders(trees, "transformers", ("rollouts.engines.", "rollouts.rendering", "eval.", "recipe.")) == []
+@pytest.mark.parametrize(
+    ("package", "doors"),
+    [
+        ("trl", ("recipe",)),
+        ("wandb", ("recipe.tracking",)),
+        ("torch", ("rollouts.engines", "eval", "recipe")),
+        ("transformers", ("rollouts.engines", "rollouts.rendering", "eval", "recipe")),
+    ],
+)
+def test_doors(package: str, doors: tuple[str, ...]) -> None:
+    assert outsiders(modules(ROOT), package, doors) == []
 
 
 def test_everything_public_says_what_it_is() -> None:
     assert undocumented(modules(ROOT)) == []
 
 
-def test_the_checks_see_what_they_look_for(tmp_path: Path) -> None:
-    for package in MAY_IMPORT:
-        (tmp_path / package).mkdir()
-    (tmp_path / "rollouts" / "a.py").write_text("def f():\n    from recipe.train import main\n    import trl\n")
-    (tmp_path / "eval" / "b.py").write_text("from eval.c import x\n")
-    (tmp_path / "eval" / "c.py").write_text("import eval.b\n")
-    trees = modules(tmp_path)
-    assert upward(trees) == ["rollouts.a imports recipe.train.main"]
+def test_the_checks_read_the_real_packages() -> None:
+    """An empty folder would break no law."""
+    trees = modules(ROOT)
+    assert {name.partition(".")[0] for name in trees} == set(MAY_IMPORT)
+    assert outsiders(trees, "trl", ())
+    assert outsiders(trees, "torch", ("recipe",))
+    assert "summarization.strategies.SelfSummary" in set(imported(trees["summarization.strategies"], everywhere=True))
+
+
+def written(root: Path, sources: dict[str, str]) -> dict[str, ast.Module]:
+    """The modules of a small house, from their sources by dotted name."""
+    for name, source in sources.items():
+        path = root.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return modules(root)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import recipe.train",
+        "from recipe.train import main",
+        "from recipe import train",
+        "def f():\n    from recipe.train import main",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from recipe.train import main",
+        "import importlib\nmain = importlib.import_module('recipe.train')",
+        "BUILTIN = {'x': 'recipe.train:main'}",
+        "from ..recipe import train",
+    ],
+)
+@pytest.mark.parametrize("package", ["summarization", "rollouts", "eval"])
+def test_an_import_upward_is_seen_in_every_dress(package: str, source: str, tmp_path: Path) -> None:
+    (found,) = upward(written(tmp_path, {f"{package}.a": source}))
+    assert found.startswith(f"{package}.a imports recipe.train")
+
+
+def test_each_layer_sees_those_below_and_no_others(tmp_path: Path) -> None:
+    every = "".join(f"import {package}.b\n" for package in MAY_IMPORT)
+    trees = written(tmp_path, {f"{package}.a": every for package in MAY_IMPORT})
+    assert upward(trees) == [
+        "summarization.a imports rollouts.b",
+        "summarization.a imports eval.b",
+        "summarization.a imports recipe.b",
+        "rollouts.a imports eval.b",
+        "rollouts.a imports recipe.b",
+        "eval.a imports recipe.b",
+    ]
+
+
+@pytest.mark.parametrize(
+    "back", ["import eval.b", "from eval import b", "from . import b", "try:\n    from .b import x\nfinally: ..."]
+)
+def test_a_circle_is_seen(back: str, tmp_path: Path) -> None:
+    trees = written(tmp_path, {"eval.a": "import eval.b", "eval.b": "from eval.c import x", "eval.c": back})
     assert circle(trees) == ["eval.b", "eval.c", "eval.b"]
-    assert outsiders(trees, "trl", ("recipe.",)) == ["rollouts.a"]
-    assert undocumented(trees) == ["rollouts.a", "eval.b", "eval.c", "rollouts.a.f"]
+
+
+def test_a_circle_through_a_package_is_seen(tmp_path: Path) -> None:
+    trees = written(tmp_path, {"eval.__init__": "from .b import x", "eval.b": "from eval import y"})
+    assert circle(trees) == ["eval", "eval.b", "eval"]
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "def f():\n    import eval.b",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from eval.b import x",
+        "BUILTIN = {'x': 'eval.b:x'}",
+        "import eval.d",
+    ],
+)
+def test_what_does_not_run_when_a_module_is_loaded_closes_no_circle(back: str, tmp_path: Path) -> None:
+    trees = written(tmp_path, {"eval.b": "import eval.c, eval.d", "eval.c": back, "eval.d": ""})
+    assert circle(trees) == []
+
+
+def test_a_wrong_door_is_seen(tmp_path: Path) -> None:
+    sources = {
+        "recipe.tracking": "import wandb",
+        "recipe.tracking_more": "import wandb",
+        "recipe.tracks": "import wandb_like",
+        "rollouts.engines.__init__": "import torch",
+        "rollouts.engines.own": "from torch.nn import functional",
+        "rollouts.engine": "def f():\n    import torch.nn",
+        "eval.a": "from trl import GRPOTrainer",
+    }
+    trees = written(tmp_path, sources)
+    assert set(trees) == {name.removesuffix(".__init__") for name in sources}
+    assert outsiders(trees, "wandb", ("recipe.tracking",)) == ["recipe.tracking_more"]
+    assert outsiders(trees, "torch", ("rollouts.engines",)) == ["rollouts.engine"]
+    assert outsiders(trees, "trl", ("recipe",)) == ["eval.a"]
+
+
+def test_what_has_no_docstring_is_seen(tmp_path: Path) -> None:
+    bare = "def f(): ...\nasync def g(): ...\nclass C: ...\ndef _own(): ...\nclass _Own: ...\n"
+    told = '"""Told."""\ndef f():\n    """Told."""\nclass C:\n    """Told."""\n    def of_a_protocol(self): ...\n'
+    trees = written(tmp_path, {"eval.a": bare, "eval.b": told})
+    assert undocumented(trees) == ["eval.a", "eval.a.f", "eval.a.g", "eval.a.C"]
