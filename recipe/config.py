@@ -29,6 +29,7 @@ LEFT_ALONE = {
     "use_vllm": (False, "episodes are sampled by the embedded transformers engine"),
     "eval_strategy": ("no", "held-out tasks are evaluated by eval_every"),
 }
+PRECISIONS = ("auto", "fp32", "bf16")
 ADMITTED_LOSSES = ("dapo", "cispo")
 # Evaluation episodes of at least this many words are few, since each takes long.
 LONG_WORDS = 20_000
@@ -68,6 +69,13 @@ class PolicyArguments:
         default="float32",
         metadata={"help": "Type of the master weights; `bf16: true` runs forward passes in bfloat16."},
     )
+    precision: str | None = field(
+        default=None,
+        metadata={
+            "help": "`fp32`, `bf16`, or `auto`, which measures both at start-up, says what it found and takes the "
+            "faster; null leaves it to the field `bf16`."
+        },
+    )
     policy_attention: str | None = field(
         default=None, metadata={"help": "`attn_implementation` of transformers; flash_attention_2 needs a GPU."}
     )
@@ -89,6 +97,8 @@ class PolicyArguments:
             refuse("policy_hidden", self.policy_hidden, "must be a multiple of 4, the number of heads")
         if self.policy_dtype not in ("float32", "bfloat16"):
             refuse("policy_dtype", self.policy_dtype, closest(self.policy_dtype, ["float32", "bfloat16"]))
+        if self.precision is not None and self.precision not in PRECISIONS:
+            refuse("precision", self.precision, closest(self.precision, list(PRECISIONS)))
         for name, value in (("policy", self.policy), ("frozen_policy", self.frozen_policy or "")):
             looks_like_folder = value.startswith((".", "/", "~")) or value.endswith("/")
             if looks_like_folder and not Path(value).expanduser().is_dir():
@@ -205,6 +215,10 @@ class StageArguments:
         default=0, metadata={"help": "Steps on repeated spans, which form the copy circuit."}
     )
     midtrain_steps: int = field(default=0, metadata={"help": "Steps on demonstrations."})
+    midtrain_short_steps: int = field(
+        default=0,
+        metadata={"help": "How many of `midtrain_steps`, the first, use windows of half the size: cheaper and easier."},
+    )
     midtrain_batch: int = field(default=48, metadata={"help": "Demonstrations a step."})
     midtrain_span_batch: int = field(default=96, metadata={"help": "Repeated spans a step."})
     midtrain_learning_rate: float = field(default=3e-3, metadata={"help": "Peak learning rate of mid-training."})
@@ -223,8 +237,9 @@ class StageArguments:
     eval_lengths: list[int] = field(
         default_factory=list, metadata={"help": "Lengths of evaluation episodes, in words."}
     )
-    eval_tasks: int = field(default=64, metadata={"help": "Held-out tasks of each length."})
-    eval_long_tasks: int = field(default=16, metadata={"help": f"Held-out tasks of lengths from {LONG_WORDS:,} words."})
+    eval_tasks: list[int] = field(
+        default_factory=lambda: [64], metadata={"help": "Held-out tasks of each length, or one number for all of them."}
+    )
     eval_baseline_factor: int = field(
         default=5, metadata={"help": "The untrained baseline's summary budget, in multiples of `summary_tokens`."}
     )
@@ -243,17 +258,28 @@ class StageArguments:
         if [s for s in STAGES if s in self.stages] != list(self.stages):
             refuse("stages", self.stages, f"must be in the order {', '.join(STAGES)}, each at most once")
         _at_least(
-            self, 0, "midtrain_span_steps", "midtrain_steps", "eval_temperature", "eval_every", "save_transcripts"
+            self,
+            0,
+            "midtrain_span_steps",
+            "midtrain_steps",
+            "midtrain_short_steps",
+            "eval_temperature",
+            "eval_every",
+            "save_transcripts",
         )
-        _at_least(
-            self, 1, "midtrain_batch", "midtrain_span_batch", "eval_tasks", "eval_long_tasks", "eval_baseline_factor"
-        )
+        if self.midtrain_short_steps > self.midtrain_steps:
+            refuse("midtrain_short_steps", self.midtrain_short_steps, "must be at most midtrain_steps")
+        _at_least(self, 1, "midtrain_batch", "midtrain_span_batch", "eval_baseline_factor")
         for name in ("midtrain_expert_share", "midtrain_drill_share", "midtrain_least_accuracy"):
             if not 0 <= getattr(self, name) <= 1:
                 refuse(name, getattr(self, name), "must be a share between 0 and 1")
         _shortest_and_longest(self, "midtrain_words")
         if any(length < 1 for length in self.eval_lengths):
             refuse("eval_lengths", self.eval_lengths, "each must be at least 1 word")
+        if len(self.eval_tasks) not in (1, len(self.eval_lengths)) or any(count < 1 for count in self.eval_tasks):
+            refuse(
+                "eval_tasks", self.eval_tasks, "must be one number of at least 1, or one for each entry of eval_lengths"
+            )
         if "midtrain" in self.stages and not self.midtrain_steps:
             refuse("midtrain_steps", self.midtrain_steps, "stage 'midtrain' needs at least 1 step")
         if "eval" in self.stages and not self.eval_lengths:

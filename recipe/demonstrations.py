@@ -1,6 +1,6 @@
 """Demonstrations for mid-training: windows of real episodes, written by scripted writers.
 
-The *expert* keeps what the task needs, or says that it is unknown yet; the *careless* one keeps what it read last. Both
+The *expert* keeps first what the task needs, or says that it is unknown; the *careless* one what it read last. Both
 write in the same form, so a policy that imitates them knows how to summarize and has not yet decided what is worth
 keeping: that is left to GRPO. A writer sees only what is in the window, as the policy does.
 """
@@ -44,10 +44,11 @@ def statements(text: str) -> dict[str, str]:
 
 
 def expert_summary(context: str, budget: int) -> str:
-    """What the task needs; that it is unknown, while the window holds none of it."""
+    """What the task needs, or that it is unknown; then what was read last, as far as the budget goes."""
     found = statements(context)
     request = context.rpartition("summarize in")[2]
-    return _within(budget, [found[key] for key in QUESTION.findall(request) if key in found] or ["unknown"])
+    needed = [found.pop(key) for key in QUESTION.findall(request) if key in found] or ["unknown"]
+    return _within(budget, [*needed, *reversed(found.values())])
 
 
 def careless_summary(context: str, budget: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,20 @@ class HeldOut:
     def tasks(self, length: int, count: int | None = None, split: str = "test") -> list[dict[str, Any]]:
         """The held-out tasks of a length; the same for every policy and strategy."""
         if count is None:
-            count = self.stages.eval_tasks if length < LONG_WORDS else self.stages.eval_long_tasks
+            counts, lengths = self.stages.eval_tasks, self.stages.eval_lengths
+            count = counts[0] if len(counts) == 1 else counts[lengths.index(length)]
         return list(tasks(split, count, length, self.episodes.task_kinds, HELD_OUT_SEED))
+
+    def dealt(self, measures: Sequence[Measure], processes: int) -> list[list[Measure]]:
+        """The cells of each process: the largest first, each to the one that has least to do."""
+        hands: list[list[Measure]] = [[] for _ in range(processes)]
+        loads = [0] * processes
+        words = {measure.key: measure.length * len(self.tasks(measure.length)) for measure in measures}
+        for measure in sorted(measures, key=lambda measure: -words[measure.key]) if processes > 1 else measures:
+            process = loads.index(min(loads))
+            hands[process].append(measure)
+            loads[process] += words[measure.key]
+        return hands
 
     def engine(self, model: PreTrainedModel) -> TransformersEngine:
         """An engine that samples as evaluations do."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from datasets import Dataset
@@ -21,11 +22,10 @@ from trl import SFTConfig, SFTTrainer
 from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
 from recipe.demonstrations import demonstrations, repeated_spans
 from recipe.policy import Policy
+from recipe.scoring import IGNORED, score_where_labelled
 from rollouts.episode import Segment, TurnKind
 from rollouts.rendering import Renderer
 from summarization.resolve import UserError
-
-IGNORED = -100
 
 
 @dataclass(frozen=True)
@@ -73,41 +73,43 @@ def midtrain(
     Args:
         resume: A checkpoint folder to go on from.
     """
-    dataset = _dataset(policy, renderer, episodes, compaction, stages, seed)
     steps = stages.midtrain_span_steps + stages.midtrain_steps
+    args = SFTConfig(
+        output_dir=str(output_dir),
+        max_steps=steps,
+        # One row of the dataset is one process's share of a batch, so that spans and demonstrations can have batches
+        # of their own.
+        per_device_train_batch_size=1,
+        train_sampling_strategy="sequential",
+        learning_rate=stages.midtrain_learning_rate,
+        lr_scheduler_type="warmup_stable_decay",
+        lr_scheduler_kwargs={"num_decay_steps": steps // 2, "min_lr_ratio": 0.02, "decay_type": "linear"},
+        warmup_steps=min(50, steps // 10 + 1),
+        adam_beta2=0.98,
+        weight_decay=0.01,
+        logging_steps=25,
+        save_strategy="steps",
+        save_steps=max(1, steps // 3),
+        save_total_limit=1,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+        seed=seed,
+        report_to=report_to,
+        run_name=f"{output_dir.name}",
+        use_cpu=not torch.cuda.is_available(),
+    )
     trainer = SFTTrainer(
         model=policy.model,
         processing_class=policy.tokenizer,
-        train_dataset=dataset,
+        train_dataset=_dataset(policy, renderer, episodes, compaction, stages, seed, args.world_size),
         callbacks=callbacks,
-        args=SFTConfig(
-            output_dir=str(output_dir),
-            max_steps=steps,
-            # One row of the dataset is one whole batch, so that spans and demonstrations can have batches of their own.
-            per_device_train_batch_size=1,
-            train_sampling_strategy="sequential",
-            learning_rate=stages.midtrain_learning_rate,
-            lr_scheduler_type="warmup_stable_decay",
-            lr_scheduler_kwargs={"num_decay_steps": steps // 2, "min_lr_ratio": 0.02, "decay_type": "linear"},
-            warmup_steps=min(50, steps // 10 + 1),
-            adam_beta2=0.98,
-            weight_decay=0.01,
-            logging_steps=25,
-            save_strategy="steps",
-            save_steps=max(1, steps // 3),
-            save_total_limit=1,
-            dataset_kwargs={"skip_prepare_dataset": True},
-            remove_unused_columns=False,
-            bf16=False,
-            gradient_checkpointing=False,
-            disable_tqdm=True,
-            seed=seed,
-            report_to=report_to,
-            run_name=f"{output_dir.name}",
-            use_cpu=not torch.cuda.is_available(),
-        ),
+        args=args,
         data_collator=_collate,
     )
+    score_where_labelled(policy.model)
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model(str(output_dir))
@@ -181,43 +183,66 @@ def _dataset(
     compaction: CompactionArguments,
     stages: StageArguments,
     seed: int,
+    processes: int,
 ) -> Dataset:
-    """One row a step: the sequences of a batch and their labels."""
+    """The sequences of each step's batch and their labels: one row for each process, in turn."""
 
     def batches() -> Iterable[dict[str, list[list[int]]]]:
         spans = repeated_spans(
             _plain_tokens(policy), stages.midtrain_span_steps * stages.midtrain_span_batch, 6, 24, seed
         )
         for _ in range(stages.midtrain_span_steps):
-            rows = list(itertools.islice(spans, stages.midtrain_span_batch))
-            yield {"input_ids": rows, "labels": [[IGNORED] * (len(r) // 2) + r[len(r) // 2 :] for r in rows]}
-        segments = demonstrations(
-            renderer,
-            episodes.limits(),
-            episodes.environment_kwargs,
-            [compaction.summary_tokens, stages.eval_baseline_factor * compaction.summary_tokens],
-            episodes.task_kinds,
-            stages.midtrain_expert_share,
-            stages.midtrain_drill_share,
-            (stages.midtrain_words[0], stages.midtrain_words[1]),
-            seed,
-        )
+            batch = list(itertools.islice(spans, stages.midtrain_span_batch))
+            for rows in _shares(batch, processes):
+                yield {"input_ids": rows, "labels": [[IGNORED] * (len(r) // 2) + r[len(r) // 2 :] for r in rows]}
+        limits = episodes.limits()
+        short = replace(limits, window=limits.window // 2)
         rng = random.Random(f"shuffle/{seed}")
+        for within, steps in (
+            (short, stages.midtrain_short_steps),
+            (limits, stages.midtrain_steps - stages.midtrain_short_steps),
+        ):
+            segments = demonstrations(
+                renderer,
+                within,
+                episodes.environment_kwargs,
+                [compaction.summary_tokens, stages.eval_baseline_factor * compaction.summary_tokens],
+                episodes.task_kinds,
+                stages.midtrain_expert_share,
+                stages.midtrain_drill_share,
+                (stages.midtrain_words[0], stages.midtrain_words[1]),
+                seed,
+            )
+            yield from demonstrated(segments, steps, rng)
+
+    def demonstrated(
+        segments: Iterator[Segment], steps: int, rng: random.Random
+    ) -> Iterable[dict[str, list[list[int]]]]:
         pool: list[Segment] = []
-        for _ in range(stages.midtrain_steps):
+        for step in range(steps):
+            most = min(16, steps - step) * stages.midtrain_batch
             # Windows of one episode follow each other; a pool of many batches keeps them apart. A batch is a stretch of
             # the pool sorted by length, so that little of it is padding.
-            pool += itertools.islice(segments, 16 * stages.midtrain_batch - len(pool))
+            pool += itertools.islice(segments, max(0, most - len(pool)))
             pool.sort(key=lambda segment: segment.length)
             start = rng.randint(0, len(pool) - stages.midtrain_batch)
             batch = pool[start : start + stages.midtrain_batch]
             del pool[start : start + stages.midtrain_batch]
-            yield {
-                "input_ids": [[*s.prompt_ids, *s.completion_ids] for s in batch],
-                "labels": [_labels(s) for s in batch],
-            }
+            for share in _shares(batch, processes):
+                yield {
+                    "input_ids": [[*s.prompt_ids, *s.completion_ids] for s in share],
+                    "labels": [_labels(s) for s in share],
+                }
 
     return Dataset.from_list(list(batches()))
+
+
+Item = TypeVar("Item")
+
+
+def _shares(batch: list[Item], processes: int) -> list[list[Item]]:
+    """A batch dealt out to the processes."""
+    return [batch[process::processes] for process in range(processes)]
 
 
 def _labels(segment: Segment) -> list[int]:

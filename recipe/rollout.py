@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ class Collector:
 
     Attributes:
         last: The episodes of the latest batch, for transcripts.
+        figures: Of the latest batch: seconds spent sampling, and in environments, rendering and bookkeeping; tokens
+            forwarded, with their padding, and those that siblings shared.
     """
 
     def __init__(
@@ -67,13 +70,26 @@ class Collector:
         self.engine, self.renderer, self.environment = engine, renderer, environment
         self.strategy, self.limits, self.seed, self.frozen = strategy, limits, seed, frozen
         self.last: list[Episode] = []
+        self.figures: dict[str, float] = {}
 
     def __call__(self, tasks: Sequence[Mapping[str, Any]], attempts: Sequence[int], batch: int) -> list[Episode]:
         """Play one episode for each row; see :class:`recipe.trainer.Collect`."""
+        began, before = time.perf_counter(), self._counts()
         self.engine.reset()
         engines = {"policy": self.engine}
         if self.frozen is not None:
             engines["frozen"] = self.frozen
         made = jobs(tasks, self.environment, self.strategy, self.seed * 1_000_003 + batch, attempts)
         self.last = collect(made, engines, self.renderer, self.limits)
+        self.figures = {name: value - before[name] for name, value in self._counts().items()}
+        self.figures["time/environment"] = time.perf_counter() - began - self.figures["time/sampling"]
         return self.last
+
+    def _counts(self) -> dict[str, float]:
+        engines = [self.engine, self.frozen] if self.frozen is not None else [self.engine]
+        return {
+            "time/sampling": sum(engine.seconds for engine in engines),
+            "engine/forwarded_tokens": sum(engine.forwarded_tokens for engine in engines),
+            "engine/padded_tokens": sum(engine.padded_tokens for engine in engines),
+            "engine/shared_tokens": sum(engine.shared_tokens for engine in engines),
+        }

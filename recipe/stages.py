@@ -21,17 +21,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from accelerate import PartialState
 from datasets import Dataset
 from rich.console import Console
 from transformers import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from eval.results import Cell
 from recipe.arguments import Arguments
 from recipe.credit import BUILTIN as CREDIT_RULES
-from recipe.evaluation import EvaluateWhileTraining, HeldOut, make_strategy, measures
+from recipe.evaluation import EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
 from recipe.policy import Policy, load_policy
+from recipe.precision import apply_precision, choose_precision
 from recipe.rollout import Collector, embedded_engine
 from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
@@ -109,6 +112,15 @@ class Run:
         self.renderer = Renderer(self.policy.tokenizer, template_kwargs=arguments.policy.template_kwargs)
         self.open_one_episode()
         self.claim_folder()
+        if arguments.policy.precision is not None:
+            precision = choose_precision(
+                arguments.policy.precision,
+                self.policy.model,
+                arguments.episodes.window,
+                self.folder / "precision.json",
+            )
+            apply_precision(precision, arguments.training)
+            self.console.print(f"precision: {precision.reason}", highlight=False, soft_wrap=True)
         name_wandb_run(self.folder)
 
     @cached_property
@@ -197,6 +209,7 @@ class Run:
             seconds = time.monotonic() - began
             if self.main:
                 write_atomically(folder / "skills.json", json.dumps({**asdict(skills), "seconds": seconds}).encode())
+            PartialState().wait_for_everyone()
         skills = Skills(**{k: v for k, v in json.loads((folder / "skills.json").read_text()).items() if k != "seconds"})
         self.console.print(f"copying {skills.copying:.3f}, lookup {skills.lookup:.3f} (shares of tokens right)")
         least = a.stages.midtrain_least_accuracy
@@ -250,11 +263,10 @@ class Run:
             self.save_transcripts(collector)
             seconds = {"seconds": time.monotonic() - began}
             write_atomically(final / "done.json", json.dumps(seconds).encode())
+        PartialState().wait_for_everyone()
 
     def eval(self) -> None:
-        """The last stage: every cell that is missing, then the report."""
-        if not self.main:
-            return
+        """The last stage: every cell that is missing, dealt out to the processes, then the report."""
         a = self.arguments
         self.console.rule("evaluation on held-out tasks")
         began = time.monotonic()
@@ -266,19 +278,21 @@ class Run:
             "after": (load_policy(a.policy, after) if after else self.before()).model,
         }
         frozen = self.frozen().model
-        for index, measure in enumerate(wanted, 1):
-            if measure.key not in finished:
-                engines = {"policy": self.held_out.engine(models[measure.stage])}
-                if measure.strategy.sampler == "frozen":
-                    engines["frozen"] = self.held_out.engine(frozen)
-                finished[measure.key] = self.held_out.run(measure, engines)
-            cell = finished[measure.key]
-            self.console.print(
-                f"    eval  {index}/{len(wanted)}  {measure.stage:>6} {measure.name:<16} {measure.length:>7} words  "
-                f"success {cell.success:.3f}  n {len(cell.outcomes)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+        state = PartialState()
+        missing = [measure for measure in wanted if measure.key not in finished]
+        mine = self.held_out.dealt(missing, state.num_processes)[state.process_index]
+        for measure in mine:
+            engines = {"policy": self.held_out.engine(models[measure.stage])}
+            if measure.strategy.sampler == "frozen":
+                engines["frozen"] = self.held_out.engine(frozen)
+            self.say(measure, self.held_out.run(measure, engines))
+        state.wait_for_everyone()
+        if not self.main:
+            return
+        finished = self.held_out.finished()
+        for measure in wanted:
+            if measure not in mine:
+                self.say(measure, finished[measure.key])
         seconds = {"eval": time.monotonic() - began, **self.seconds()}
         path = figures(
             self.folder,
@@ -288,6 +302,15 @@ class Run:
             seconds,
         )
         self.console.print(f"report: {path} ({clock(sum(seconds.values()))} in all)", highlight=False, soft_wrap=True)
+
+    def say(self, measure: Measure, cell: Cell) -> None:
+        """A line for a finished cell."""
+        self.console.print(
+            f"    eval  {measure.stage:>6} {measure.name:<16} {measure.length:>7} words  success {cell.success:.3f}  "
+            f"n {len(cell.outcomes)}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def seconds(self) -> dict[str, float]:
         """What the earlier stages took."""

@@ -28,6 +28,7 @@ from recipe.batching import MicroBatch, assert_exactly_once, collate, idle_micro
 from recipe.config import CreditArguments, TrainingConfig
 from recipe.credit import BUILTIN, CreditRule, EpisodeCredit, GroupCredit, Penalties, credit_group, lighten
 from recipe.measures import episode_metrics, mismatch, over_ranks
+from recipe.scoring import score_where_labelled
 from rollouts.episode import Episode
 from rollouts.jobs import attempts_of, task_id
 from summarization.resolve import UserError, resolve
@@ -89,6 +90,9 @@ class SelfSummarizationTrainer(GRPOTrainer):
                 "output_router_logits is on: the load-balancing loss of a mixture of experts is a mean over each "
                 "micro-batch, so cutting would change it; turn it off in the model's config"
             )
+        for model in (self.model, self.ref_model):
+            if model is not None:
+                score_where_labelled(self.accelerator.unwrap_model(model))
         self.collector = collector
         self.credit = credit or CreditArguments()
         self._rule: CreditRule = resolve(self.credit.credit, BUILTIN, "credit")
@@ -139,6 +143,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         output["num_items_in_batch"] = torch.tensor(tokens, device=self.accelerator.device)
         self._score_with_earlier_policies(output)
         self._record(mode, episode_metrics(light, groups))
+        self._record(mode, getattr(self.collector, "figures", {}))
         self._record(mode, {"rows/real": sum(count for count, _ in counts), "rows/trained_tokens": tokens})
         return output
 
@@ -266,8 +271,8 @@ def _alone(accelerator: Accelerator) -> Iterator[None]:
 class _ScoreSampledOnly:
     """Stands before the model in TRL's loss: only sampled positions go through the LM head, and what they gave is seen.
 
-    TRL labels every completion token; here tokens that were not sampled are labelled -100, which its head skips. They
-    are masked from the loss either way.
+    TRL labels every completion token; here tokens that were not sampled are labelled -100, which the head skips
+    (:mod:`recipe.scoring`). They are masked from the loss either way.
 
     Attributes:
         log_ratios: Trainer's minus sampler's log-probability of each sampled token, (N,).

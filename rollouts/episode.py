@@ -141,7 +141,7 @@ class Compaction:
         summary_tokens: Tokens of the whole reply, scratch space and stop token included.
         malformed: The reply broke the form.
         cut_off: The reply ran into its token limit.
-        needed: Facts read so far that the task needs, as the environment knows them.
+        needed: Facts shown to the policy so far that the task needs, as the environment knows them.
         kept: For each of ``needed``, whether the next window holds it.
         tokens_seen: Tokens read and sampled in the episode so far.
     """

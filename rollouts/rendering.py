@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from rollouts.episode import Episode
@@ -51,6 +51,8 @@ class Renderer:
         self.template_kwargs = dict(template_kwargs or {})
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._rendered: dict[tuple[tuple[Message, ...], bool], str] = {}
+        # Siblings of a group read the same pages, and a content is counted before it is rendered.
+        self._contents = lru_cache(maxsize=1024)(self._content_ids)
         if not tokenizer.chat_template:
             raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
         self._check_append_only()
@@ -174,10 +176,13 @@ class Renderer:
             self._encoded[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
         return self._encoded[text]
 
-    def content_ids(self, text: str) -> list[int]:
+    def content_ids(self, text: str) -> tuple[int, ...]:
         """Token ids of ``text`` as the content of a message: control tokens spelled in it stay text."""
+        return self._contents(text)
+
+    def _content_ids(self, text: str) -> tuple[int, ...]:
         text = text.encode("utf-8", "replace").decode("utf-8")
-        return list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+        return tuple(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
     def _encode(self, text: str, messages: Sequence[Message]) -> tuple[int, ...]:
         ids: list[int] = []

@@ -134,6 +134,8 @@ class _Running:
     peak: int = 0
     ineffective: int = 0
     reserve: int = 0
+    needed: tuple[str, ...] = ()
+    delivered: list[str] = field(default_factory=list)
     reward: float | None = None
 
     def start(self) -> Observation:
@@ -160,8 +162,10 @@ class _Running:
         if not observation.messages:
             if self.job.strategy.due(self._state(0)):
                 yield from self.compact(0)
+            self.needed = tuple(self._ask(self.environment.needed))
             return
         pending = deque([observation.messages])
+        self.delivered = []
         while pending:
             messages = pending.popleft()
             ids = self.renderer.appended(messages)
@@ -175,6 +179,8 @@ class _Running:
                 pending.extendleft(reversed(self._fit(messages, room)))
                 continue
             self.window.append(messages, ids)
+            self.delivered += [message.content for message in messages]
+        self.needed = tuple(self._ask(self.environment.needed))
 
     def act(self) -> Generator[SampleRequest, Completion | EngineFailure, str]:
         """Sample an act."""
@@ -203,7 +209,7 @@ class _Running:
         self._close_window()
         messages = strategy.reopen(self._state(incoming, state, len(self.compactions) + 1), reply)
         self._open_window(messages)
-        needed = tuple(self._ask(self.environment.needed))
+        needed = self._needed_so_far()
         carried = "\n".join(message.content for message in messages[len(self.opening) :])
         self.compactions.append(
             Compaction(
@@ -337,6 +343,13 @@ class _Running:
             first = parts[0]
             return [(Message(first.role, first.content + TRUNCATION_MARK, first.name),)]
         return [(part,) for part in parts]
+
+    def _needed_so_far(self) -> tuple[str, ...]:
+        """Needed facts that the policy was shown; the environment may have read on to what is still to be delivered."""
+        shown = "\n".join(self.delivered)
+        now = tuple(self._ask(self.environment.needed)) if shown else ()
+        arrived = [fact for fact in now if fact not in self.needed and held(fact, shown)]
+        return tuple(fact for fact in now if fact in self.needed or fact in arrived) if arrived else self.needed
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         """Call the environment; what it raises becomes the episode's status."""

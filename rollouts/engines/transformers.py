@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import inspect
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class TransformersEngine:
         shared_tokens: Tokens not forwarded because another session of the same step had the same context.
         sampled_tokens: Tokens sampled.
         decode_steps: Forwards of one token a session.
+        seconds: Spent sampling.
 
     Raises:
         UserError: The model has layers other than full attention, or fewer positions than the window.
@@ -107,6 +109,7 @@ class TransformersEngine:
         self.shared_tokens = 0
         self.sampled_tokens = 0
         self.decode_steps = 0
+        self.seconds = 0.0
         self.reset()
 
     @property
@@ -167,10 +170,12 @@ class TransformersEngine:
         """
         done: list[tuple[SampleRequest, Completion | EngineFailure]] = []
         if self._waiting or self._active:
+            began = time.perf_counter()
             with self._sampling():
                 done += self._prefill()
                 if not done:
                     done += self._decode()
+            self.seconds += time.perf_counter() - began
         return done
 
     @contextmanager

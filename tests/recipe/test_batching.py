@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recipe.batching import Row, assert_exactly_once, collate, idle_micro_batch, micro_batches, rows_of
 from rollouts.episode import Episode, Segment, Turn, TurnKind
-from tests.recipe.worlds import random_episode
+from tests.recipe.worlds import random_episode, windowed_episode
 
 
 def episodes(count: int, seed: int = 0, **shape: tuple[int, int]) -> list[Episode]:
@@ -299,3 +299,26 @@ def test_other_tensors_of_the_batch_are_cut_alike() -> None:
         mask = chunk.batch["tool_mask"].bool()
         assert torch.equal(chunk.batch["old_per_token_logps"][mask], chunk.batch["completion_ids"][mask].float())
         assert float(chunk.batch["num_items_in_batch"]) == 7.0
+
+
+def forwards(segments: tuple[int, int], budget: int) -> list[tuple[int, int]]:
+    """Tokens and padding of each micro-batch of 16 episodes of so many segments."""
+    made = [windowed_episode({"row": index}, 0, 0, 256, segments) for index in range(16)]
+    table = rows(made)
+    batch = collate(table, len(table), 0, "cpu")
+    chunks = list(micro_batches(batch, budget, skip_idle=False))
+    assert sum(chunk.sampled for chunk in chunks) == sum(row.segment.sampled_tokens for row in table)
+    return [(chunk.tokens, chunk.padding) for chunk in chunks]
+
+
+def test_a_tenth_at_most_is_padding_for_episodes_of_1_to_12_segments() -> None:
+    made = forwards((1, 12), 16384)
+    tokens, padding = (sum(column) for column in zip(*made, strict=True))
+    assert padding <= 0.1 * (tokens + padding)
+
+
+def test_what_a_forward_holds_depends_on_the_budget_and_not_on_the_number_of_segments() -> None:
+    for segments in ((1, 1), (12, 12), (60, 60)):
+        sizes = [tokens + padding for tokens, padding in forwards(segments, 4096)]
+        assert max(sizes) <= 4096
+    assert len(sizes) > 40

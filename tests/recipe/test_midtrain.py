@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,9 @@ from recipe.midtrain import IGNORED, Skills, _collate, _labels, held_out_drills,
 from recipe.policy import Policy, load_policy
 from rollouts.episode import TurnKind
 from rollouts.rendering import Renderer
-from tests.recipe.worlds import parameters, small_policy
+from tests.recipe.worlds import furthest, parameters, small_policy
 
+ROOT = Path(__file__).parents[2]
 EPISODES = EpisodeArguments(window=256, act_tokens=8, environment_kwargs={"page_words": 32})
 COMPACTION = CompactionArguments(summary_tokens=8, prompt_style="tiny")
 STAGES = StageArguments(
@@ -70,6 +74,20 @@ def test_it_trains_saves_and_goes_on(tmp_path: Path) -> None:
     resumed = run(tmp_path / "resumed", str(tmp_path / "cut" / "checkpoint-6"))
     for name, weights in parameters(resumed.model).items():
         assert torch.allclose(weights, parameters(whole.model)[name], atol=1e-6)
+
+
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    """Each takes its share of every batch."""
+    alone = small_policy()
+    midtrain(alone, Renderer(alone.tokenizer), EPISODES, COMPACTION, STAGES, tmp_path / "one", 0, [], ["none"])
+    script = ROOT / "tests" / "recipe" / "two_processes_midtrain.py"
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_port", "0", "--config_file"]
+    command += [str(ROOT / "configs" / "accelerate" / "cpu_2proc.yaml"), str(script), str(tmp_path / "two")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    together = load_policy(PolicyArguments(), tmp_path / "two")
+    assert furthest(parameters(together.model), parameters(alone.model)) < 1e-5
 
 
 def test_skills_are_shares_of_what_can_be_read_off() -> None:

@@ -120,7 +120,7 @@ SMALL = {
     "learning_rate": 0.01,
     "eval_every": 3,
     "eval_lengths": [200],
-    "eval_tasks": 8,
+    "eval_tasks": [8],
     "save_transcripts": 2,
 }
 

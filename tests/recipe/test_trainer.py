@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from recipe import trainer as trainer_module
+from recipe.scoring import score_where_labelled
 from recipe.trainer import check_trl
 from rollouts.episode import Episode
 from summarization.resolve import UserError
@@ -93,19 +96,53 @@ def test_cutting_is_invisible(
     assert trainer.state.log_history[0]["loss"] == pytest.approx(reference[1], abs=1e-6)
 
 
+def on_two_processes(folder: Path, per_device: int, accumulation: int, *more: str) -> dict[str, torch.Tensor]:
+    """The weights that two gloo processes end with, started as the README does."""
+    saved = folder / f"{per_device}.pt"
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file"]
+    command += [str(ROOT / "configs" / "accelerate" / "cpu_2proc.yaml"), "--main_process_port", "0"]
+    command += [str(ROOT / "tests" / "recipe" / "two_processes.py"), str(saved), str(per_device), str(accumulation)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *more], env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    stored = torch.load(saved)
+    assert stored["world_size"] == 2
+    return stored["weights"]
+
+
 def test_two_processes_are_one(tmp_path: Path, reference: tuple[dict[str, torch.Tensor], float]) -> None:
-    """Two gloo processes, started as the README does, take the same step; groups of 4 lie on ranks of 4 and of 2."""
-    for per_device, steps in ((SIZE, 1), (2, 2)):
-        saved = tmp_path / f"{per_device}.pt"
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file"]
-        command += [str(ROOT / "configs" / "accelerate" / "cpu_2proc.yaml"), "--main_process_port", "0"]
-        command += [str(ROOT / "tests" / "recipe" / "two_processes.py"), str(saved), str(per_device), str(steps)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-3000:]
-        stored = torch.load(saved)
-        assert stored["world_size"] == 2
-        assert furthest(stored["weights"], reference[0]) < 1e-6
+    """They take the same step; groups of 4 lie on ranks of 4 and of 2."""
+    for per_device, accumulation in ((SIZE, 1), (2, 2)):
+        assert furthest(on_two_processes(tmp_path, per_device, accumulation), reference[0]) < 1e-6
+
+
+def test_two_processes_are_one_after_three_steps(tmp_path: Path) -> None:
+    """Episodes of 1 to 12 segments; one process has a batch without any advantage, and some episodes no compaction."""
+    changes = {"max_steps": 3, "optim": "adamw_torch", "learning_rate": 1e-3}
+    shape = {"segments": (1, 12), "flat_odd": True}
+    collector = Recorded(**shape)
+    alone = trained(tmp_path / "one", collector, **changes)
+    groups = [group for batch in collector.batches for group in groups_of(batch)]
+    flat = [len({episode.reward for episode in group}) == 1 for group in groups]
+    assert any(flat[at] != flat[at + 1] for at in range(0, len(flat), 2)), "no batch has a rank without advantage"
+    assert any(not episode.compactions for group in groups for episode in group)
+    weights = on_two_processes(tmp_path, SIZE, 1, json.dumps(changes), json.dumps(shape))
+    assert furthest(weights, parameters(alone.model)) < 1e-5
+    assert furthest(parameters(small_policy().model), parameters(alone.model)) > 1e-3
+
+
+def test_rows_laid_end_to_end_take_the_same_step(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: list[Episode],
+    reference: tuple[dict[str, torch.Tensor], float],
+) -> None:
+    """The layout of flash attention, here through the block-diagonal mask that transformers makes of its positions."""
+    monkeypatch.setattr(trainer_module, "score_where_labelled", partial(score_where_labelled, packed=True))
+    collector = Recorded()
+    trainer = trained(tmp_path, collector, token_budget=150)
+    assert collector.batches == [batch]
+    assert furthest(parameters(trainer.model), reference[0]) < 1e-6
 
 
 def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:

@@ -48,16 +48,51 @@ def random_segment(rng: random.Random, last: bool, turns: int) -> Segment:
 
 
 def random_episode(
-    task: dict[str, Any], attempt: int, seed: int, segments: tuple[int, int] = (1, 4), turns: tuple[int, int] = (1, 3)
+    task: dict[str, Any],
+    attempt: int,
+    seed: int,
+    segments: tuple[int, int] = (1, 4),
+    turns: tuple[int, int] = (1, 3),
+    flat_odd: bool = False,
 ) -> Episode:
-    """An episode that depends on its arguments alone; its reward is 0, 1 or a half."""
+    """An episode that depends on its arguments alone; its reward is 0, 1 or a half.
+
+    With ``flat_odd`` all attempts at a task of odd number earn the same, so that its group has no advantage.
+    """
     rng = random.Random(f"{task}/{attempt}/{seed}")
     count = rng.randint(*segments)
     made = tuple(random_segment(rng, index == count - 1, rng.randint(*turns)) for index in range(count))
     compactions = tuple(Compaction(index, 20, 10, "") for index in range(count - 1))
-    reward = rng.choice((0.0, 0.5, 1.0))
+    reward = 1.0 if flat_odd and task["row"] % 2 else rng.choice((0.0, 0.5, 1.0))
     metrics = {"acts": 1.0, "compactions": count - 1.0, "tokens_forwarded": 1.0, "peak_context": 1.0}
     return Episode(task, str(task["row"]), attempt, made, compactions, reward, Status.FINISHED, metrics)
+
+
+def windowed_episode(
+    task: dict[str, Any], attempt: int, seed: int, window: int, segments: tuple[int, int] = (1, 12)
+) -> Episode:
+    """An episode as rollouts make them: windows that are nearly full, and a last one of any length."""
+    rng = random.Random(f"{task}/{attempt}/{seed}")
+    count = rng.randint(*segments)
+
+    def ids(size: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(10, 600) for _ in range(size))
+
+    made: list[Segment] = []
+    for index in range(count):
+        last = index == count - 1
+        room = rng.randint(window // 8, window) if last else rng.randint(int(0.8 * window), window)
+        prompt = ids(min(room // 3, rng.randint(12, 24)))
+        room -= len(prompt)
+        turns: list[Turn] = []
+        while room > 0:
+            sampled = ids(min(room, rng.randint(2, 12)))
+            appended = ids(min(room - len(sampled), rng.randint(8, 40)))
+            room -= len(sampled) + len(appended)
+            kind = TurnKind.SUMMARY if room <= 0 and not last else TurnKind.ACT
+            turns.append(Turn(appended, sampled, tuple(-rng.random() for _ in sampled), kind))
+        made.append(Segment(prompt, tuple(turns)))
+    return Episode(task, str(task["row"]), attempt, tuple(made), (), rng.random(), Status.FINISHED, {})
 
 
 class Recorded:

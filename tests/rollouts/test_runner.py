@@ -180,7 +180,7 @@ def test_or_cut_with_a_mark() -> None:
     job = Job({}, "task", 0, lambda: environment, SelfSummary(8, style=TINY))
     (episode,) = collect([job], {"policy": engine}, RENDERER, Limits(window=128, act_tokens=8, oversize="cut"))
     (segment,) = episode.segments
-    marked = RENDERER.content_ids(TRUNCATION_MARK)
+    marked = list(RENDERER.content_ids(TRUNCATION_MARK))
     ids = [*segment.completion_ids, *segment.trailing_ids]
     assert any(ids[start : start + len(marked)] == marked for start in range(len(ids)))
     assert episode.metrics["peak_context"] <= 128

@@ -1,0 +1,84 @@
+"""The training step: micro-batches without padding against stock TRL's padded rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from trl import GRPOTrainer
+
+from recipe.policy import Policy
+from recipe.tiny import tiny_model, tiny_tokenizer
+from recipe.trainer import SelfSummarizationTrainer
+from rollouts.episode import Episode
+from tests.benchmarks.conftest import Report
+from tests.recipe.worlds import settings, windowed_episode
+
+WINDOW, GROUPS, SIZE = 256, 4, 4
+
+
+class Mixed:
+    """A collector of episodes of 1 to 12 segments."""
+
+    def __call__(self, tasks: Sequence[dict[str, Any]], attempts: Sequence[int], batch: int) -> list[Episode]:
+        return [windowed_episode(t, a, batch, WINDOW) for t, a in zip(tasks, attempts, strict=True)]
+
+
+def trainer_of(folder: Path) -> SelfSummarizationTrainer:
+    """A trainer of the quickstart's model on such episodes."""
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_model(tokenizer, 0), tokenizer)
+    return SelfSummarizationTrainer(
+        model=policy.model,
+        args=settings(folder, per_device_train_batch_size=GROUPS * SIZE, num_generations=SIZE, token_budget=16384),
+        train_dataset=Dataset.from_list([{"row": index, "prompt": str(index)} for index in range(GROUPS)]),
+        processing_class=tokenizer,
+        collector=Mixed(),
+    )
+
+
+def seconds_of(step: Callable[[], torch.Tensor], trainer: SelfSummarizationTrainer, rounds: int = 3) -> float:
+    """The fastest of some forward and backward passes."""
+    best = float("inf")
+    for _ in range(rounds):
+        trainer.model.zero_grad()
+        began = time.perf_counter()
+        step().backward()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def gradients(trainer: SelfSummarizationTrainer) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
+
+
+def test_training_against_stock_padded_rows(tmp_path: Path, report: Report) -> None:
+    trainer = trainer_of(tmp_path)
+    trainer.model.train()
+    trainer.current_gradient_accumulation_steps = 1
+    rows = [{"row": index, "prompt": str(index)} for index in range(GROUPS) for _ in range(SIZE)]
+    batch = trainer._generate_and_score_completions(rows)
+    chunks = trainer._micro_batches(batch)
+    tokens = sum(chunk.tokens for chunk in chunks)
+    padding = sum(chunk.padding for chunk in chunks) / (tokens + sum(chunk.padding for chunk in chunks))
+
+    def ours() -> torch.Tensor:
+        return trainer.compute_loss(trainer.model, dict(batch))
+
+    def stock() -> torch.Tensor:
+        return GRPOTrainer.compute_loss(trainer, trainer.model, dict(batch))
+
+    mine = seconds_of(ours, trainer)
+    my_gradients = gradients(trainer)
+    theirs = seconds_of(stock, trainer)
+    assert torch.allclose(my_gradients, gradients(trainer), atol=1e-6)
+    assert padding <= 0.10
+    stock_padding = 1 - tokens / batch["prompt_ids"].size(0) / (
+        batch["prompt_ids"].size(1) + batch["completion_ids"].size(1)
+    )
+    report(padding_share=padding, stock_padding_share=stock_padding, train_speedup_vs_padded=theirs / mine)
+    assert theirs >= 1.5 * mine
