@@ -1,8 +1,9 @@
 """Demonstrations for mid-training: windows of real episodes, written by scripted writers.
 
-The *expert* keeps first what the task needs, or says that it is unknown; the *careless* one what it read last. Both
-write in the same form, so a policy that imitates them knows how to summarize and has not yet decided what is worth
-keeping: that is left to GRPO. A writer sees only what is in the window, as the policy does.
+The *expert* keeps first what the task needs, or says that it is unknown; the *careless* one keeps whatever the summary
+before held, at its latest value. Both write in the same form, so a policy that imitates them knows how to summarize and
+has not yet decided what is worth keeping: that is left to GRPO. A writer sees only what is in the window, as the policy
+does.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ def expert_summary(context: str, budget: int) -> str:
     return _within(budget, [*needed, *reversed(found.values())])
 
 
-def careless_summary(context: str, budget: int) -> str:
-    """What was read last, newest first, as much as the budget holds."""
-    return _within(budget, list(reversed(statements(context).values())))
+def careless_summary(context: str, budget: int, carried: str = "") -> str:
+    """What was carried into the window, brought up to date; then what was read last, as far as the budget goes."""
+    found = statements(context)
+    kept = [found.pop(said.split()[0], said.strip()) for said in carried.split(".") if said.strip()]
+    return _within(budget, [*kept, *reversed(found.values())])
 
 
 def _within(budget: int, kept: Sequence[str]) -> str:
@@ -131,14 +134,15 @@ def written(
     """Play one episode with the scripted writers and return its segments; each summary draws its own writer."""
     game = play(job, renderer, limits)
     request: SampleRequest = next(game)
+    carried = ""
     while True:
         context = renderer.decode(request.token_ids)
         if request.kind is TurnKind.ACT:
             text = answer(context)
         elif rng.random() < expert_share:
-            text = expert_summary(context, request.max_tokens)
+            text = carried = expert_summary(context, request.max_tokens)
         else:
-            text = careless_summary(context, request.max_tokens)
+            text = carried = careless_summary(context, request.max_tokens, carried)
         ids = (*renderer.content_ids(text), renderer.closing_ids[0])
         try:
             request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))

@@ -38,7 +38,8 @@ def tool_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
     )
     fast.chat_template = qwen2_5_chat_template
-    return add_response_schema(fast)
+    add_response_schema(fast)
+    return fast
 
 
 class Scripted(StableLmForCausalLM):
@@ -48,12 +49,11 @@ class Scripted(StableLmForCausalLM):
     successor: torch.Tensor
     forwarded: int = 0
 
-    def forward(self, input_ids: torch.Tensor | None = None, **rest: Any) -> Any:
-        assert input_ids is not None
+    def forward(self, input_ids: Any, **rest: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         mask = rest.get("attention_mask")
         real = mask[:, -input_ids.size(1) :] if mask is not None and mask.dim() == 2 else torch.ones_like(input_ids)
         self.forwarded += int(real.sum())
-        outputs = super().forward(input_ids=input_ids, **rest)
+        outputs: Any = super().forward(input_ids=input_ids, **rest)
         logits = outputs.logits
         last = input_ids[:, -logits.size(1) :]
         outputs.logits = logits + 60.0 * nn.functional.one_hot(self.successor[last], logits.size(-1))
@@ -72,12 +72,12 @@ def scripted(tokenizer: PreTrainedTokenizerFast, hidden: int = 128, layers: int 
             num_attention_heads=4,
             num_key_value_heads=4,
             max_position_embeddings=8192,
-            pad_token_id=tokenizer.pad_token_id,
+            pad_token_id=tokenizer.get_vocab()["<pad>"],
             bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.get_vocab()[END],
         )
     ).eval()
-    script = tokenizer.convert_tokens_to_ids([*THOUGHT, *CALL, END])
+    script = [tokenizer.get_vocab()[token] for token in (*THOUGHT, *CALL, END)]
     successor = torch.full((len(tokenizer),), script[0])
     successor[script[:-1]] = torch.tensor(script[1:])
     model.successor = successor

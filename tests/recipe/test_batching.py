@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from rollouts.episode import Episode, Segment, Turn, TurnKind
 from tests.recipe.worlds import random_episode, windowed_episode
 
 
-def episodes(count: int, seed: int = 0, **shape: tuple[int, int]) -> list[Episode]:
+def episodes(count: int, seed: int = 0, **shape: Any) -> list[Episode]:
     return [random_episode({"row": index}, 0, seed, **shape) for index in range(count)]
 
 

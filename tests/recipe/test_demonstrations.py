@@ -70,6 +70,13 @@ def test_the_careless_writer_keeps_the_newest_that_fit() -> None:
     assert careless_summary("rain fell" + REQUEST, 40) == "none ."
 
 
+def test_the_careless_writer_first_repeats_what_was_carried_at_its_latest_value() -> None:
+    assert careless_summary("harp duke . " + PAGES + REQUEST, 4, "harp duke .") == "harp king ."
+    assert careless_summary("bread 7 . " + PAGES + REQUEST, 4, "bread 7 .") == "bread 7 ."
+    assert careless_summary("bread 7 . " + PAGES + REQUEST, 9, "bread 7 .") == "bread 7 . tea 20 ."
+    assert careless_summary(PAGES + REQUEST, 4, "unknown .") == "unknown ."
+
+
 def test_answers_are_the_latest_statement_in_the_window() -> None:
     assert answer(PAGES + " where is ada ?") == "ada rome"
     assert answer(PAGES + " who owns harp ? how much is tea ?") == "tea 20"

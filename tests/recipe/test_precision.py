@@ -52,5 +52,5 @@ def test_it_reaches_the_trainer(tmp_path: Path) -> None:
 
 
 def test_an_unknown_one_is_refused() -> None:
-    with pytest.raises(UserError, match="precision is 'bf61'.*bf16"):
+    with pytest.raises(UserError, match=r"precision is 'bf61'.*bf16"):
         PolicyArguments(precision="bf61")
