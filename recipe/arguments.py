@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tempfile
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
@@ -61,9 +62,10 @@ def parse(argv: Sequence[str]) -> Arguments:
         source = argv[at + 1]
         _check_file(source)
     _check_flags(argv, source)
+    argv, mappings = _take_mappings(argv, source)
     complaint = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(complaint), _merged_config(argv, mappings) as argv:
             parsed = TrlParser(cast(Any, GROUPS)).parse_args_and_config(args=argv)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
@@ -75,6 +77,45 @@ def parse(argv: Sequence[str]) -> Arguments:
         text = complaint.getvalue().strip().splitlines()
         raise UserError(f"{source}: {re.sub(r'^.*error: ', '', text[-1]) if text else 'not understood'}") from stop
     return Arguments(*parsed, source=source)
+
+
+def _take_mappings(argv: Sequence[str], source: str) -> tuple[list[str], dict[str, Any]]:
+    """Take ``--field '{key: value}'`` out of the command line; argparse cannot read it."""
+    hints: dict[str, Any] = {name: hint for group in GROUPS for name, hint in get_type_hints(group).items()}
+    words = list(argv)
+    rest: list[str] = []
+    mappings: dict[str, Any] = {}
+    while words:
+        word = words.pop(0)
+        flag, joined, text = word.partition("=")
+        name = flag[2:].replace("-", "_")
+        if not word.startswith("--") or get_origin(hints.get(name)) is not dict:
+            rest.append(word)
+            continue
+        if not joined:
+            text = words.pop(0) if words else ""
+        try:
+            mappings[name] = yaml.load(text, _NoDuplicates)
+        except yaml.YAMLError:
+            mappings[name] = text
+        if not isinstance(mappings[name], dict):
+            raise UserError(f"{source}: {name} is {text!r}: must be a mapping, such as '{{page_words: 40}}'")
+    return rest, mappings
+
+
+@contextlib.contextmanager
+def _merged_config(argv: list[str], mappings: dict[str, Any]) -> Iterator[list[str]]:
+    """The command line with a file that holds the mappings beside what the named file says."""
+    if not mappings:
+        yield argv
+        return
+    at = argv.index("--config") if "--config" in argv else None
+    content = {} if at is None else yaml.safe_load(Path(argv[at + 1]).read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.yaml"
+        file.write_text(yaml.safe_dump({**content, **mappings}), encoding="utf-8")
+        rest = argv if at is None else [*argv[:at], *argv[at + 2 :]]
+        yield ["--config", str(file), *rest]
 
 
 def _check_flags(argv: Sequence[str], source: str) -> None:

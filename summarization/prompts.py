@@ -42,6 +42,8 @@ class PromptStyle:
             except (LookupError, ValueError, AttributeError, TypeError) as error:
                 known = ", ".join("{" + field + "}" for field in fields)
                 raise ValueError(f"prompt '{name}' cannot be filled in ({error}); its fields are {known}") from error
+        if "{summary}" not in self.carry:
+            raise ValueError("prompt 'carry' does not name {summary}: what was summarized would be lost")
 
 
 TINY = PromptStyle(

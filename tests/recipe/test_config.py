@@ -179,6 +179,21 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     assert "windo" in refused(tmp_path, "--windoww", "200")
 
 
+def test_mappings_can_be_given_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("output_dir: here\nuse_cpu: true\nbf16: false\nwindow: 100\nenvironment_kwargs: {page_words: 20}\n")
+    for given in (["--environment_kwargs", "{page_words: 40}"], ["--environment_kwargs={page_words: 40}"]):
+        arguments = parse(["--config", str(path), *given, "--act_tokens", "9"])
+        assert arguments.episodes.environment_kwargs == {"page_words": 40}
+        assert (arguments.episodes.window, arguments.episodes.act_tokens) == (100, 9)
+        assert arguments.source == str(path)
+    flags = ["--output_dir", "here", "--use_cpu", "--bf16", "false"]
+    assert parse([*flags, *given]).episodes.environment_kwargs == {"page_words": 40}
+    for wrong in ("40", "[1]", "{", ""):
+        with pytest.raises(UserError, match=r"environment_kwargs is .*must be a mapping"):
+            parse(["--config", str(path), "--environment_kwargs", wrong])
+
+
 def test_the_defaults_are_the_recipes() -> None:
     config = TrainingConfig(output_dir="out", use_cpu=True, bf16=False)
     assert (config.loss_type, config.scale_rewards, config.beta) == ("dapo", "none", 0.0)

@@ -74,3 +74,8 @@ def test_a_template_that_cannot_be_filled_in_is_refused(field: str, template: st
 def test_what_would_fail_only_in_use_is_refused_at_once(template: str) -> None:
     with pytest.raises(ValueError, match=r"prompt 'request' cannot be filled in.*\{budget\}, \{task\}"):
         PromptStyle(request=template)
+
+
+def test_a_carry_without_the_summary_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"prompt 'carry' does not name \{summary\}"):
+        PromptStyle(carry="{state}")
