@@ -20,6 +20,8 @@ import torch
 from rollouts.episode import Episode, Segment
 
 Batch = dict[str, torch.Tensor]
+MOST_PADDING = 0.1
+"""The share of a micro-batch that may be padding."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ class MicroBatch:
 def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idle: bool) -> Iterator[MicroBatch]:
     """Cut a batch into micro-batches of at most ``token_budget`` tokens, padding included (or of one row).
 
+    Rows of similar length go together: a micro-batch also ends where a tenth of it would be padding.
+
     Args:
         batch: As :func:`collate` returns it, perhaps with more (R, T) tensors.
         token_budget: Rows times the longest of them.
@@ -149,8 +153,12 @@ def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idl
     order = sorted((index for index in range(len(totals)) if wanted[index]), key=lambda index: totals[index])
     start = 0
     while start < len(order):
-        end = start + 1
-        while end < len(order) and (end + 1 - start) * totals[order[end]] <= token_budget:
+        end, tokens = start + 1, totals[order[start]]
+        while end < len(order):
+            longest = totals[order[end]]
+            area, tokens = (end + 1 - start) * longest, tokens + longest
+            if area > token_budget or area - tokens > MOST_PADDING * area:
+                break
             end += 1
         yield _cut(batch, order[start:end])
         start = end

@@ -107,6 +107,7 @@ SMALL = {
     "stages": ["midtrain", "grpo", "eval"],
     "midtrain_span_steps": 2,
     "midtrain_steps": 4,
+    "midtrain_short_steps": 2,
     "midtrain_batch": 8,
     "midtrain_span_batch": 8,
     "midtrain_least_accuracy": 0.0,
