@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 
 from rollouts.collect import collect
@@ -53,8 +54,7 @@ def test_rollouts_against_stock_trl(tmp_path: Path, report: Report, benchmark: A
     tokenizer = tool_tokenizer()
     model = scripted(tokenizer)
     trainer = stock_trl(tmp_path, tokenizer, model)
-    schema = trainer._env_tools[None]
-    renderer = Renderer(tokenizer, tools=schema)
+    renderer = Renderer(tokenizer, tools=[get_json_schema(ToolPages().read)])
     engine = TransformersEngine(model, window=WINDOW, stop_ids=renderer.stop_ids, max_sessions=GROUPS * SIZE)
 
     def ours() -> list[Any]:

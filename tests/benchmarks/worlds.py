@@ -91,11 +91,16 @@ class ToolPages:
         self.page = 0
 
     def read(self) -> str:
-        """Read the next page."""
+        """Read the next page.
+
+        Returns:
+            The page.
+        """
         self.page += 1
         return PAGE
 
     def get_reward(self) -> float:
+        """Pages read."""
         return float(self.page)
 
 
