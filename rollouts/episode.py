@@ -15,26 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 
-class TurnKind(str, Enum):
+class TurnKind(StrEnum):
     """What the policy was asked for."""
 
     ACT = "act"
     SUMMARY = "summary"
 
 
-class Finish(str, Enum):
+class Finish(StrEnum):
     """Why sampling stopped."""
 
     STOP = "stop"
     LENGTH = "length"
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """How an episode ended. Only ``FINISHED`` means that the environment said so."""
 
     FINISHED = "finished"
