@@ -6,11 +6,10 @@ import contextlib
 import io
 import re
 import tempfile
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_origin, get_type_hints
 
 import yaml
 from trl import TrlParser
@@ -23,6 +22,7 @@ from recipe.config import (
     StageArguments,
     TrainingConfig,
 )
+from rollouts.yaml_file import NoDuplicates, one_sentence, read_fields
 from summarization.resolve import UserError, closest
 
 GROUPS = (PolicyArguments, EpisodeArguments, CompactionArguments, CreditArguments, StageArguments, TrainingConfig)
@@ -60,7 +60,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         if at + 1 >= len(argv):
             raise UserError("--config: name a YAML file after it")
         source = argv[at + 1]
-        _check_file(source)
+        read_fields(source, {**_hints(), "env": dict})
     _check_flags(argv, source)
     argv, mappings = _take_mappings(argv, source)
     complaint = io.StringIO()
@@ -70,7 +70,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
     except (ValueError, TypeError) as error:
-        raise UserError(f"{source}: {_one_sentence(str(error))}") from error
+        raise UserError(f"{source}: {one_sentence(str(error))}") from error
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
@@ -81,7 +81,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 def _take_mappings(argv: Sequence[str], source: str) -> tuple[list[str], dict[str, Any]]:
     """Take ``--field '{key: value}'`` out of the command line; argparse cannot read it."""
-    hints: dict[str, Any] = {name: hint for group in GROUPS for name, hint in get_type_hints(group).items()}
+    hints = _hints()
     words = list(argv)
     rest: list[str] = []
     mappings: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def _take_mappings(argv: Sequence[str], source: str) -> tuple[list[str], dict[st
         if not joined:
             text = words.pop(0) if words else ""
         try:
-            mappings[name] = yaml.load(text, _NoDuplicates)
+            mappings[name] = yaml.load(text, NoDuplicates)
         except yaml.YAMLError:
             mappings[name] = text
         if not isinstance(mappings[name], dict):
@@ -118,6 +118,12 @@ def _merged_config(argv: list[str], mappings: dict[str, Any]) -> Iterator[list[s
         yield ["--config", str(file), *rest]
 
 
+def _hints() -> dict[str, Any]:
+    """The type of every field that a YAML may say."""
+    named = {field.name for group in GROUPS for field in fields(group) if field.init}
+    return {name: hint for group in GROUPS for name, hint in get_type_hints(group).items() if name in named}
+
+
 def _check_flags(argv: Sequence[str], source: str) -> None:
     """Refuse a flag that nothing knows; beginnings of names are let through, since argparse completes them."""
     known = [field.name for group in GROUPS for field in fields(group) if field.init]
@@ -126,68 +132,3 @@ def _check_flags(argv: Sequence[str], source: str) -> None:
         flags = [*known, *(f"no_{field}" for field in known), "config", "help"]
         if word.startswith("--") and not any(flag.startswith(name) for flag in flags):
             raise UserError(f"{source}: there is no field '{name}'; {closest(name, known)}")
-
-
-def _check_file(path: str) -> None:
-    """Refuse a file that is missing, not a flat mapping, or has a key that nothing knows or a value of another type."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
-    try:
-        content: Any = yaml.load(text, _NoDuplicates)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: is no valid YAML ({_one_sentence(str(error))})") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: must hold 'field: value' lines, but it holds a {type(content).__name__}")
-    known = [field.name for group in GROUPS for field in fields(group) if field.init]
-    hints: dict[str, Any] = {name: hint for group in GROUPS for name, hint in get_type_hints(group).items()}
-    for key, value in content.items():
-        if key == "env":
-            continue
-        if key not in known:
-            raise UserError(f"{path}: there is no field '{key}'; {closest(str(key), known)}")
-        # argparse converts text, as in 1e-5, which YAML reads as text; everything else it takes as it is.
-        converted = isinstance(value, str) and get_origin(hints[key]) not in (list, dict)
-        if not converted and not _fits(value, hints[key]):
-            raise UserError(f"{path}: {key} is {value!r}: must be {_in_words(hints[key])}")
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a YAML value is of the annotated type; types that YAML cannot say are let through."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is list:
-        return isinstance(value, list) and all(_fits(item, get_args(hint)[0]) for item in value)
-    if hint is dict or get_origin(hint) is dict:
-        return isinstance(value, dict)
-    if hint in (int, float):
-        return not isinstance(value, bool) and isinstance(value, int if hint is int else int | float)
-    return isinstance(value, hint) if hint in (bool, str, types.NoneType) else True
-
-
-def _in_words(hint: Any) -> str:
-    """An annotated type as a user would say it."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_in_words(part) for part in get_args(hint))
-    if get_origin(hint) is list:
-        return f"a list, each item {_in_words(get_args(hint)[0])}"
-    if hint is dict or get_origin(hint) is dict:
-        return "a mapping"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", types.NoneType: "null"}
-    return words.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-class _NoDuplicates(yaml.SafeLoader):
-    """YAML in which a key stands once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"field '{key}' is given twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def _one_sentence(text: str) -> str:
-    return re.sub(r"\s+", " ", text.strip())[:500]

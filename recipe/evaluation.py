@@ -37,7 +37,7 @@ def make_strategy(compaction: CompactionArguments, name: str, summary_tokens: in
         "style": compaction.style(),
         "keep_last": compaction.keep_last,
     }
-    if name in ("sliding_window", "none"):
+    if getattr(kind, "summary_tokens", None) == 0:
         del settings["summary_tokens"]
     known = {field.name for field in fields(kind)}
     return kind(**{field: value for field, value in settings.items() if field in known})

@@ -21,9 +21,9 @@ from trl import SFTConfig, SFTTrainer
 
 from recipe.config import CompactionArguments, EpisodeArguments, StageArguments
 from recipe.demonstrations import demonstrations, repeated_spans
-from recipe.policy import Policy
 from recipe.scoring import IGNORED, score_where_labelled
 from rollouts.episode import Segment, TurnKind
+from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
 from summarization.resolve import UserError
 

@@ -33,7 +33,7 @@ from recipe.credit import BUILTIN as CREDIT_RULES
 from recipe.evaluation import EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
-from recipe.policy import Policy, load_policy
+from recipe.policy import load_policy
 from recipe.precision import apply_precision, choose_precision
 from recipe.rollout import Collector, embedded_engine
 from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
@@ -42,6 +42,7 @@ from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import tasks
 from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, jobs
+from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
 from rollouts.runner import play
 from rollouts.storage import EpisodeWriter

@@ -207,9 +207,9 @@ class _Running:
             reply = parse_summary(text, self.window.turns[-1].finish is Finish.LENGTH)
         last = self.window.turns[-1] if request is not None else None
         self._close_window()
-        messages = strategy.reopen(self._state(incoming, state, len(self.compactions) + 1), reply)
-        self._open_window(messages)
         needed = self._needed_so_far()
+        messages = strategy.reopen(self._state(incoming, state, len(self.compactions) + 1, needed), reply)
+        self._open_window(messages)
         carried = "\n".join(message.content for message in messages[len(self.opening) :])
         self.compactions.append(
             Compaction(
@@ -287,7 +287,13 @@ class _Running:
         self.cut_off[kind] += outcome.finish is Finish.LENGTH
         return self.window.sampled(outcome, kind, trained=sampler == "policy")
 
-    def _state(self, incoming: int, closed: ContextState | None = None, compactions: int | None = None) -> ContextState:
+    def _state(
+        self,
+        incoming: int,
+        closed: ContextState | None = None,
+        compactions: int | None = None,
+        needed: tuple[str, ...] = (),
+    ) -> ContextState:
         """What the strategy sees; with ``closed``, the window as it stood before the request was appended."""
         turns_left = self.limits.max_turns - self.act_count if self.limits.max_turns else None
         return ContextState(
@@ -308,6 +314,7 @@ class _Running:
                 turns_left=turns_left,
                 keep=self.environment.keep(),
             ),
+            needed=needed,
         )
 
     def _reserve(self) -> int:

@@ -30,6 +30,7 @@ class ContextState:
         seed: Seed of the run, for randomised triggers.
         task_id: Identity of the task, likewise.
         progress: Counts so far; ``progress.compactions`` counts those already made.
+        needed: Facts read so far that the task still needs, where the environment knows them; for the oracle alone.
     """
 
     window: int
@@ -43,6 +44,7 @@ class ContextState:
     seed: int
     task_id: str
     progress: Progress
+    needed: tuple[str, ...] = ()
 
 
 class Strategy(Protocol):
@@ -179,4 +181,8 @@ BUILTIN = {
     "frozen_summary": "summarization.strategies:FrozenSummary",
     "sliding_window": "summarization.strategies:SlidingWindow",
     "none": "summarization.strategies:NoCompaction",
+    "keep_recent": "summarization.controls:KeepRecent",
+    "memory_rewrite": "summarization.controls:MemoryRewrite",
+    "oracle_summary": "summarization.controls:OracleSummary",
+    "empty_summary": "summarization.controls:Unsampled",
 }

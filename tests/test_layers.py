@@ -140,8 +140,8 @@ def test_imports_make_no_circle() -> None:
     [
         ("trl", ("recipe",)),
         ("wandb", ("recipe.tracking",)),
-        ("torch", ("rollouts.engines", "eval", "recipe")),
-        ("transformers", ("rollouts.engines", "rollouts.rendering", "eval", "recipe")),
+        ("torch", ("rollouts.engines", "rollouts.policies", "eval", "recipe")),
+        ("transformers", ("rollouts.engines", "rollouts.policies", "rollouts.rendering", "eval", "recipe")),
     ],
 )
 def test_doors(package: str, doors: tuple[str, ...]) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 from datasets import Dataset
 from transformers import TrainerCallback
 
-from recipe.policy import Policy
 from recipe.rollout import Collector
-from recipe.tiny import tiny_model, tiny_tokenizer
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import Recall, tasks
+from rollouts.policies.load import Policy
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.prompts import TINY

@@ -10,11 +10,11 @@ import resource
 import sys
 import time
 
-from recipe.tiny import tiny_model, tiny_tokenizer
 from rollouts.collect import collect
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import Recall, tasks
 from rollouts.jobs import jobs
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.prompts import TINY

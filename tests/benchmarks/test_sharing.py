@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from recipe.rollout import Collector
-from recipe.tiny import tiny_model, tiny_tokenizer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import Recall, tasks
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.prompts import TINY

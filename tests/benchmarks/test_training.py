@@ -12,10 +12,10 @@ from datasets import Dataset
 from torch import nn
 from trl import GRPOTrainer
 
-from recipe.policy import Policy
-from recipe.tiny import tiny_model, tiny_tokenizer
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.episode import Episode
+from rollouts.policies.load import Policy
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from tests.benchmarks.conftest import Report
 from tests.recipe.worlds import settings, windowed_episode
 

@@ -17,8 +17,8 @@ from recipe.demonstrations import (
     statements,
 )
 from recipe.midtrain import check_demonstrable
-from recipe.tiny import tiny_model, tiny_tokenizer
 from rollouts.episode import Segment, TurnKind
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.resolve import UserError

@@ -15,8 +15,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from recipe.config import CompactionArguments, EpisodeArguments, PolicyArguments, StageArguments
 from recipe.demonstrations import demonstrations
 from recipe.midtrain import IGNORED, Skills, _collate, _labels, held_out_drills, measure_skills, midtrain
-from recipe.policy import Policy, load_policy
+from recipe.policy import load_policy
 from rollouts.episode import TurnKind
+from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
 from tests.recipe.worlds import furthest, parameters, small_policy
 

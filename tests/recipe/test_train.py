@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from recipe.tiny import tiny_model, tiny_tokenizer
 from recipe.train import main
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text())

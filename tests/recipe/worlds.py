@@ -12,10 +12,11 @@ from datasets import Dataset
 from transformers import PreTrainedModel
 
 from recipe.config import PolicyArguments, TrainingConfig
-from recipe.policy import Policy, load_policy
-from recipe.tiny import tiny_model, tiny_tokenizer
+from recipe.policy import load_policy
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.episode import Compaction, Episode, Segment, Status, Turn, TurnKind
+from rollouts.policies.load import Policy
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 
 SIZE = 4
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from recipe.tiny import tiny_tokenizer
 from rollouts.collect import collect
 from rollouts.engine import Completion, EngineFailure, SampleRequest, sample
 from rollouts.engines.scripted import ScriptedEngine
 from rollouts.environment import Environment
 from rollouts.episode import Status, TurnKind
 from rollouts.jobs import attempts_of, environment_maker, jobs, task_id
+from rollouts.policies.tiny import tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.resolve import UserError

@@ -14,8 +14,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
-from recipe.tiny import CHAT_TEMPLATE, tiny_tokenizer
 from rollouts.episode import Episode, Segment, Status, Turn, TurnKind
+from rollouts.policies.tiny import CHAT_TEMPLATE, tiny_tokenizer
 from rollouts.rendering import Renderer
 from summarization.messages import Message
 from summarization.resolve import UserError

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recipe.tiny import tiny_tokenizer
 from rollouts.collect import collect
 from rollouts.engine import EngineFailure, SampleRequest
 from rollouts.engines.scripted import ScriptedEngine
 from rollouts.environment import Environment, Observation
 from rollouts.episode import Episode, Finish, Status, TurnKind
+from rollouts.policies.tiny import tiny_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import TRUNCATION_MARK, Job, Limits
 from summarization.messages import Message

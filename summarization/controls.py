@@ -1,0 +1,79 @@
+"""Ways to compact that policies are compared with: upper bound, lower bounds, and a memory rewritten at every page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from summarization.messages import Message
+from summarization.parse import Summary
+from summarization.prompts import PromptStyle, carry_message
+from summarization.strategies import ContextState, SelfSummary
+from summarization.trigger import TokenBudget
+
+
+@dataclass(frozen=True)
+class MemoryRewrite(SelfSummary):
+    """Rewrites the summary before whatever comes next, however much room is left: MemAgent's way (arXiv 2507.02259)."""
+
+    name: str = "memory_rewrite"
+
+    def due(self, state: ContextState) -> bool:
+        return state.incoming > 0
+
+
+@dataclass(frozen=True)
+class KeepRecent(SelfSummary):
+    """As :class:`SelfSummary`, with the newest messages kept verbatim after the summary."""
+
+    keep_last: int = 1
+    name: str = "keep_recent"
+
+
+@dataclass(frozen=True)
+class Unsampled:
+    """A window that opens with a text which nobody samples: :meth:`text`, empty here (what is the state block worth?).
+
+    Attributes:
+        trigger: When it is due.
+        style: The words it uses.
+    """
+
+    trigger: TokenBudget = field(default_factory=TokenBudget)
+    style: PromptStyle = field(default_factory=PromptStyle)
+    name: str = "empty_summary"
+    summary_tokens: int = 0
+    sampler: str = "policy"
+
+    def due(self, state: ContextState) -> bool:
+        """As self-summary, so that both compact at about the same places."""
+        limit = self.trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)
+        return self.trigger.fires(state.in_use, state.incoming, state.reserve, limit)
+
+    def request(self, state: ContextState) -> Message | None:
+        """Nothing is asked."""
+        return None
+
+    def reopen(self, state: ContextState, reply: Summary | None) -> tuple[Message, ...]:
+        """System and task, then the text with the state block."""
+        return (*state.opening, carry_message(self.style, self.text(state), state.progress))
+
+    def text(self, state: ContextState) -> str:
+        """What stands where the summary would."""
+        return ""
+
+
+@dataclass(frozen=True)
+class OracleSummary(Unsampled):
+    """Carries the facts that the environment knows to be needed: the upper bound of any summary of any length.
+
+    Attributes:
+        joiner: What stands between two facts, and after the last.
+        nothing: What it says where nothing needed was read.
+    """
+
+    name: str = "oracle_summary"
+    joiner: str = " . "
+    nothing: str = "none ."
+
+    def text(self, state: ContextState) -> str:
+        return (self.joiner.join(state.needed) + self.joiner).strip() if state.needed else self.nothing
