@@ -27,9 +27,10 @@ def success_of(episode: Episode) -> float:
 
 def outcome_of(episode: Episode) -> Outcome:
     """What a report needs of an episode."""
+    official = episode.metrics.get("environment/official")
     return Outcome(
         task_id=episode.task_id,
-        cluster=episode.task_id,
+        cluster=str(episode.task.get("cluster", episode.task_id)),
         success=success_of(episode),
         summary_tokens=int(episode.metrics.get("summary_tokens", 0)),
         compactions=len(episode.compactions),
@@ -38,6 +39,10 @@ def outcome_of(episode: Episode) -> Outcome:
         seconds=float(episode.metrics.get("seconds", 0.0)),
         retention=retention(episode.compactions),
         status=episode.status.value,
+        official=None if official is None else float(official) if episode.status is Status.FINISHED else 0.0,
+        empty=not episode.acts or not episode.acts[-1].strip(),
+        cut_off=bool(episode.metrics.get("cut_off_acts", 0)),
+        read_tokens=int(episode.metrics.get("environment/read_tokens", 0)),
     )
 
 

@@ -22,6 +22,10 @@ class Outcome:
         seconds: From its first to its last step, while others were played beside it.
         retention: Share of needed facts that its compactions kept; None where none was needed.
         status: How it ended.
+        official: As the public scorer of the task scores it; None where there is none.
+        empty: It ended without an answer, or with an empty one.
+        cut_off: Its answer ran into the token limit.
+        read_tokens: Tokens of the pages that it read.
     """
 
     task_id: str
@@ -34,6 +38,10 @@ class Outcome:
     seconds: float
     retention: float | None
     status: str
+    official: float | None = None
+    empty: bool = False
+    cut_off: bool = False
+    read_tokens: int = 0
 
 
 @dataclass(frozen=True)

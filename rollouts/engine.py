@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rollouts.episode import Finish, TurnKind
+from summarization.messages import Message
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class SampleRequest:
         kind: Act or summary.
         sampler: Which policy samples: ``policy`` or ``frozen``.
         seed: Together with ``session`` and the position it determines the random draws.
+        messages: What ``token_ids`` render, for engines elsewhere that take messages; system and task included.
+        prefix: What the policy's turn begins with, at the end of ``token_ids``.
     """
 
     session: str
@@ -33,6 +36,8 @@ class SampleRequest:
     kind: TurnKind
     sampler: str = "policy"
     seed: int = 0
+    messages: tuple[Message, ...] = ()
+    prefix: str = ""
 
 
 @dataclass(frozen=True)

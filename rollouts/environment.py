@@ -18,11 +18,13 @@ class Observation:
         messages: To be appended to the context, in order; they are delivered together.
         needs_act: The policy owes an act after them. False means that more comes without one (``advance(None)``).
         done: The episode is over; nothing is sampled any more.
+        answer_prefix: What the act begins with: written after the policy's turn has opened, and not sampled.
     """
 
     messages: tuple[Message, ...] = ()
     needs_act: bool = False
     done: bool = False
+    answer_prefix: str = ""
 
 
 class Environment(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rollouts.engine import Completion, EngineFailure, SampleRequest
@@ -107,7 +107,7 @@ def play(job: Job, renderer: Renderer, limits: Limits) -> Play:
         observation = episode.start()
         while not observation.done:
             yield from episode.deliver(observation)
-            act = (yield from episode.act()) if observation.needs_act else None
+            act = (yield from episode.act(observation.answer_prefix)) if observation.needs_act else None
             observation = episode.advance(act)
     except _Ended as end:
         status, reason = end.status, end.reason
@@ -155,7 +155,7 @@ class _Running:
                 f"({self.job.strategy.summary_tokens}) and the reserve for request, summary and act ({self.reserve}) "
                 f"take {needed}: set window above {needed}, or lower summary_tokens or act_tokens"
             )
-        return Observation((), observation.needs_act, observation.done)
+        return replace(observation, messages=())
 
     def deliver(self, observation: Observation) -> Generator[SampleRequest, Completion | EngineFailure, None]:
         """Append an observation, compacting before it where the strategy says so."""
@@ -166,13 +166,14 @@ class _Running:
             return
         pending = deque([observation.messages])
         self.delivered = []
+        prefix = self.renderer.count(observation.answer_prefix) if observation.answer_prefix else 0
         while pending:
             messages = pending.popleft()
             ids = self.renderer.appended(messages)
             fresh = self.window.in_use == len(self.window.prompt_ids)
-            if not fresh and self.job.strategy.due(self._state(len(ids))):
-                yield from self.compact(len(ids))
-            room = self.limits.window - self.window.in_use - self.reserve
+            if not fresh and self.job.strategy.due(self._state(len(ids) + prefix)):
+                yield from self.compact(len(ids) + prefix)
+            room = self.limits.window - self.window.in_use - self.reserve - prefix
             if len(ids) > room:
                 if self.job.strategy.name == "none":
                     raise _Ended(Status.WINDOW_OVERFLOW)
@@ -182,12 +183,12 @@ class _Running:
             self.delivered += [message.content for message in messages]
         self.needed = tuple(self._ask(self.environment.needed))
 
-    def act(self) -> Generator[SampleRequest, Completion | EngineFailure, str]:
-        """Sample an act."""
+    def act(self, prefix: str = "") -> Generator[SampleRequest, Completion | EngineFailure, str]:
+        """Sample an act, which begins with ``prefix``."""
         if self.limits.max_turns and self.act_count >= self.limits.max_turns:
             raise _Ended(Status.OUT_OF_TURNS)
         self.act_count += 1
-        text = yield from self._sample(TurnKind.ACT, self.limits.act_tokens, "policy")
+        text = yield from self._sample(TurnKind.ACT, self.limits.act_tokens, "policy", prefix)
         self.window.close_turn(text)
         self.acts.append(text)
         return text
@@ -275,11 +276,14 @@ class _Running:
         }
 
     def _sample(
-        self, kind: TurnKind, max_tokens: int, sampler: str
+        self, kind: TurnKind, max_tokens: int, sampler: str, prefix: str = ""
     ) -> Generator[SampleRequest, Completion | EngineFailure, str]:
-        self.window.open_turn()
+        self.window.open_turn(prefix)
         session = f"{self.job.key}/{self.windows - 1}"
-        outcome = yield SampleRequest(session, list(self.window.ids), max_tokens, kind, sampler, self.job.seed)
+        messages = (*self.opening, *self.window.messages)
+        outcome = yield SampleRequest(
+            session, list(self.window.ids), max_tokens, kind, sampler, self.job.seed, messages, prefix
+        )
         if isinstance(outcome, EngineFailure):
             raise _Ended(Status.ENGINE_ERROR, outcome.reason)
         self.turns += 1

@@ -47,9 +47,11 @@ class Window:
         self.message_tokens.extend([len(ids), *(0,) * (len(messages) - 1)] if messages else [])
         self._check()
 
-    def open_turn(self) -> None:
-        """Append the generation prompt."""
+    def open_turn(self, prefix: str = "") -> None:
+        """Append the generation prompt, and what the policy's turn begins with."""
         self.ids.extend(self._renderer.generation_ids)
+        if prefix:
+            self.ids.extend(self._renderer.content_ids(prefix))
         self._check()
 
     def sampled(self, completion: Completion, kind: TurnKind, trained: bool) -> str:

@@ -1,0 +1,35 @@
+"""What there is to evaluate, and with what: one line each."""
+
+from __future__ import annotations
+
+from eval.reading import task_class
+from eval.setup import ENGINES
+from eval.tasks.known import BUILTIN as TASKS
+from eval.tasks.known import FORMATS
+from summarization.resolve import resolve
+from summarization.strategies import BUILTIN as STRATEGIES
+
+ABOUT_ENGINES = {
+    "transformers": "a model in this process, on CPU or GPU",
+    "openai": "any endpoint that speaks OpenAI's protocol; engine_kwargs: base_url, model",
+}
+
+
+def listing() -> str:
+    """Tasks, strategies and engines."""
+    lines = ["tasks"]
+    for name in TASKS:
+        kind = task_class(name)
+        options = ", ".join(f"{option}={value!r}" for option, value in kind.defaults.items())
+        lines.append(f"  {name:<18} {kind.about}" + (f" [{options}]" if options else ""))
+    lines.append("formats of files")
+    lines += [f"  {name:<18} {task_class(f'{name}_file').about}" for name in FORMATS]
+    lines.append("strategies")
+    for name in STRATEGIES:
+        about = (resolve(name, STRATEGIES, "strategy").__doc__ or "").strip().splitlines()[0]
+        lines.append(f"  {name:<18} {about}")
+    lines.append("  full_context       No compaction, in a window of full_window tokens; where the sample fits.")
+    lines.append("  no_context         No page is delivered: what can be answered without reading.")
+    lines.append("engines")
+    lines += [f"  {name:<18} {ABOUT_ENGINES[name]}" for name in ENGINES]
+    return "\n".join(lines)

@@ -1,0 +1,164 @@
+"""Evaluates any policy with any way to compact: ``python -m eval.run --config configs/eval/<name>.yaml``.
+
+    --list                  what tasks, strategies and engines there are
+    --config FILE           evaluate; --field value after it wins over the file
+    --config FILE --dry_run the plan and its cost, without running it
+    rescore DIR             score the answers of a run again
+    compare A B             differences between two runs, sample by sample
+
+A run that was stopped goes on where it was when it is started again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from eval.arguments import EvalArguments, parse
+from summarization.resolve import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code.
+
+    Exit codes: 0 done; 2 a mistake in what was asked for; 130 interrupted.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        if not words or words[0] in ("-h", "--help"):
+            console.print(__doc__)
+            return 0 if words else 2
+        if words[0] == "--list":
+            from eval.listing import listing
+
+            console.print(listing(), markup=False)
+        elif words[0] == "rescore":
+            from eval.rescore import rescore
+
+            rescore(Path(_one(words[1:], "rescore", "a run's folder")), console)
+        elif words[0] == "compare":
+            from eval.compare import compare
+
+            if len(words) != 3:
+                raise UserError("compare: name two runs' folders")
+            console.print(compare(Path(words[1]), Path(words[2])), markup=False)
+        else:
+            dry = "--dry_run" in words
+            arguments, source = parse([word for word in words if word != "--dry_run"])
+            evaluate_all(arguments, source, console, dry)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: start the same command again to go on with the next episode", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _one(words: Sequence[str], command: str, what: str) -> str:
+    if len(words) != 1:
+        raise UserError(f"{command}: name {what}")
+    return words[0]
+
+
+def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: bool = False) -> None:
+    """Play every episode that is missing, then write the report.
+
+    Raises:
+        UserError: What was asked for cannot work; the text names the file that asked for it.
+    """
+    from eval.folder import RunFolder
+    from eval.grid import CellKey, cells, rows
+    from eval.run_report import write_report
+    from eval.setup import Setup
+    from rollouts.collect import collect
+    from rollouts.episode import Episode
+    from rollouts.jobs import jobs, task_id
+    from rollouts.runner import Job
+
+    try:
+        setup = Setup(arguments)
+        folder = RunFolder(Path(arguments.output_dir))
+        wanted = list(cells(arguments))
+        ways = {key.strategy: setup.way(key.strategy) for key in wanted}
+        if not dry:
+            folder.begin(arguments)
+        left: dict[CellKey, list[Mapping[str, Any]]] = {}
+        for key in wanted:
+            if not fits(ways[key.strategy], key):
+                continue
+            done = {episode.task_id for episode in folder.episodes(key)}
+            left[key] = [row for row in rows(arguments, key) if task_id(row) not in done]
+        clock = _Clock(sum(_cost(key) * len(missing) for key, missing in left.items()))
+        if dry:
+            console.print(_plan(left), markup=False)
+            return
+        for key, missing in left.items():
+            if not missing:
+                continue
+            way = ways[key.strategy]
+            with folder.writer(key) as writer:
+
+                def keep(job: Job, episode: Episode, key: CellKey = key, writer: Any = writer) -> None:
+                    writer.append(episode)
+                    clock.did(_cost(key))
+
+                made = jobs(missing, way.environment, way.strategy, arguments.seed)
+                found = collect(made, setup.engines(way), setup.renderer, way.limits, keep)
+            score = sum(episode.metrics.get("environment/strict", 0.0) for episode in found) / len(found)
+            console.print(
+                f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} score {score:.3f}  "
+                f"n {len(found):<4} {clock}",
+                markup=False,
+            )
+        path = write_report(folder, arguments, list(left))
+        console.print(f"report: {path}", markup=False)
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from error
+
+
+def fits(way: Any, key: Any) -> bool:
+    """Whether a way can play the cell at all: without compaction, a sample must fit into the window."""
+    reads = not getattr(way.environment(), "blank", False)
+    return way.strategy.name != "none" or not reads or key.length <= way.limits.window
+
+
+def _cost(key: Any) -> int:
+    """Of one sample, in tokens read."""
+    return max(1, key.length)
+
+
+def _plan(left: Mapping[Any, Sequence[Any]]) -> str:
+    lines = [
+        f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} {len(missing):>4} episodes to play"
+        for key, missing in left.items()
+    ]
+    total = sum(_cost(key) * len(missing) for key, missing in left.items())
+    episodes = sum(map(len, left.values()))
+    return "\n".join([*lines, f"{episodes:,} episodes, {total:,} tokens of pages to read"])
+
+
+class _Clock:
+    """How far the work is, and how long the rest will take at the pace so far."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.began = total, 0, time.monotonic()
+
+    def did(self, cost: int) -> None:
+        """Count what was finished."""
+        self.done += cost
+
+    def __str__(self) -> str:
+        spent = time.monotonic() - self.began
+        left = spent * (self.total - self.done) / max(1, self.done)
+        return f"{100 * self.done / max(1, self.total):3.0f} %  {left / 60:.1f} min left"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

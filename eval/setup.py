@@ -1,0 +1,144 @@
+"""From an evaluation's arguments to what plays its episodes: engines, environments, strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+
+from eval.arguments import FULL_CONTEXT, NO_CONTEXT, EvalArguments
+from eval.reading import Reading
+from rollouts.engine import Engine
+from rollouts.engines.transformers import TransformersEngine
+from rollouts.environment import Environment
+from rollouts.policies.load import TINY, Policy, build_tiny, load_policy, load_tokenizer
+from rollouts.rendering import Renderer
+from rollouts.runner import Limits
+from summarization.prompts import STYLES
+from summarization.resolve import UserError, closest, resolve
+from summarization.strategies import BUILTIN as STRATEGIES
+from summarization.strategies import NoCompaction, Strategy
+
+ENGINES = {
+    "transformers": "eval.setup:transformers_engine",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the episodes of one strategy are played.
+
+    Attributes:
+        strategy: How the context is compacted.
+        limits: The window and the other limits.
+        environment: Makes an environment.
+    """
+
+    strategy: Strategy
+    limits: Limits
+    environment: Callable[[], Environment]
+
+
+class Setup:
+    """What an evaluation plays with; models are loaded once, when they are first asked for.
+
+    Args:
+        arguments: Of the evaluation.
+
+    Raises:
+        UserError: The policy cannot be loaded, or the engine is unknown.
+    """
+
+    def __init__(self, arguments: EvalArguments) -> None:
+        self.arguments = arguments
+        self.tokenizer = load_tokenizer(arguments.policy, arguments.trust_policy_code)
+        self.renderer = Renderer(self.tokenizer, template_kwargs=arguments.template_kwargs)
+        self._make_engine = resolve(arguments.engine, ENGINES, "engine")
+        self._policies: dict[str, Policy] = {}
+        self._engines: dict[tuple[str, int], Engine] = {}
+
+    def policy(self, name: str) -> Policy:
+        """The model that a name stands for."""
+        a = self.arguments
+        if name not in self._policies:
+            self._policies[name] = (
+                build_tiny(a.seed)
+                if name == TINY
+                else load_policy(name, a.policy_dtype, a.policy_attention, a.trust_policy_code)
+            )
+        return self._policies[name]
+
+    def way(self, name: str) -> Way:
+        """How episodes of the strategy ``name`` are played.
+
+        Raises:
+            UserError: The strategy does not take its options.
+        """
+        a = self.arguments
+        kind, options = a.strategy(name)
+        reading = {"page_tokens": a.page_tokens, "haystack": a.haystack, "blank": kind == NO_CONTEXT}
+        window = self.full_window() if kind == FULL_CONTEXT else a.window
+        strategy = NoCompaction() if kind in (FULL_CONTEXT, NO_CONTEXT) else self._strategy(name, kind, options)
+        limits = Limits(window=window, act_tokens=a.act_tokens, oversize=a.oversize, keep_segments=False)
+        return Way(strategy, limits, lambda: Reading(self.renderer.count, **reading))
+
+    def full_window(self) -> int:
+        """The window of ``full_context``."""
+        if self.arguments.full_window:
+            return self.arguments.full_window
+        if self.arguments.engine != "transformers":
+            raise UserError("full_window is 0: name the model's limit, which an engine elsewhere does not tell")
+        return int(getattr(self.policy(self.arguments.policy).model.config, "max_position_embeddings", 0)) or 8192
+
+    def engines(self, way: Way) -> Mapping[str, Engine]:
+        """The engines that play a way, by sampler name."""
+        found = {"policy": self._engine(self.arguments.policy, way.limits.window)}
+        if way.strategy.sampler == "frozen":
+            found["frozen"] = self._engine(self.arguments.frozen_policy or self.arguments.policy, way.limits.window)
+        return found
+
+    def _engine(self, name: str, window: int) -> Engine:
+        if (name, window) not in self._engines:
+            self._engines[name, window] = self._make_engine(self, name, window, **self.arguments.engine_kwargs)
+        return self._engines[name, window]
+
+    def _strategy(self, name: str, kind: str, options: Mapping[str, Any]) -> Strategy:
+        a = self.arguments
+        made = resolve(kind, STRATEGIES, "strategy")
+        known = {field.name for field in fields(made)}
+        settings: dict[str, Any] = {"style": STYLES[a.prompt_style]}
+        # A strategy that never asks for a summary keeps no room for one.
+        if getattr(made, "summary_tokens", None) != 0:
+            settings["summary_tokens"] = a.summary_tokens
+        for option in options:
+            if option not in known:
+                raise UserError(f"strategy_options: '{name}' has no option '{option}'; {closest(option, list(known))}")
+        try:
+            return made(**{**{key: value for key, value in settings.items() if key in known}, **options})
+        except (TypeError, ValueError) as error:
+            raise UserError(f"strategy_options: {name}: {error}") from error
+
+
+def transformers_engine(setup: Setup, name: str, window: int, **settings: Any) -> Engine:
+    """The embedded engine, on the GPU where there is one."""
+    known = ("bf16", "prefill_tokens")
+    for option in settings:
+        if option not in known:
+            raise UserError(f"engine_kwargs: engine 'transformers' has no '{option}'; {closest(option, list(known))}")
+    a = setup.arguments
+    policy = setup.policy(name)
+    if policy.tokenizer.get_vocab() != setup.tokenizer.get_vocab():
+        raise UserError(f"frozen_policy is '{name}': its tokenizer differs from the policy's; name one that shares it")
+    policy.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()  # pyright: ignore[reportArgumentType]
+    return TransformersEngine(
+        policy.model,
+        window=window,
+        stop_ids=setup.renderer.stop_ids,
+        temperature=a.temperature,
+        max_sessions=a.sessions,
+        seed=a.seed,
+        prefill_tokens=int(settings.get("prefill_tokens", 16384)),
+        autocast=torch.bfloat16 if settings.get("bf16") else None,
+    )

@@ -1,0 +1,101 @@
+"""``recall`` and ``chain``: the environment that policies are trained on, as tasks of any length in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from eval.tasks.base import Ask, Task
+from rollouts.environments.recall import TASK_KINDS, Plan, Recall
+from summarization.resolve import UserError, closest
+
+# Pages whose tokens are counted, to learn how many tokens a page has.
+SAMPLED_PAGES = 64
+
+
+class RecallTask(Task):
+    """Facts on pages, one of which is asked for; held-out tasks of the environment ``recall``."""
+
+    name = "recall"
+    about = "find one fact, or the latest value of one that changes, among pages of facts"
+    piece_is_page = True
+    defaults: ClassVar[Mapping[str, object]] = {
+        "kind": "find",
+        "page_words": 32,
+        "facts_per_page": 4,
+        "style": "tiny",
+        "filler": "sentences",
+        "items": 2,
+        "changes": 2,
+    }
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(ask)
+        if self.options["kind"] not in TASK_KINDS:
+            raise UserError(
+                f"task '{self.name}': kind is '{self.options['kind']}'; "
+                f"{closest(self.options['kind'], list(TASK_KINDS))}"
+            )
+        self.recall = self.make(**{name: value for name, value in self.options.items() if name != "kind"})
+        pages = self._pages()
+        row = {
+            "seed": self.draw("recall").getrandbits(48),
+            "split": "test",
+            "kind": self.options["kind"],
+            "words": pages * self.options["page_words"],
+        }
+        opening = self.recall.reset(row)
+        self.system = opening.messages[0].content  # pyright: ignore[reportAttributeAccessIssue]
+        if self.options["style"] == "tiny":
+            self.wait, self.ending = "read on", "answer"  # pyright: ignore[reportAttributeAccessIssue]
+
+    def make(self, **settings: object) -> Recall:
+        """The environment that the pages come from."""
+        return Recall(**settings)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def question(self) -> str:
+        return self.recall.plan.question
+
+    def pieces(self) -> Iterator[str]:
+        while not (observation := self.recall.advance(None)).needs_act:
+            yield observation.messages[0].content
+
+    def answers(self) -> Sequence[str]:
+        return self.recall.plan.answers
+
+    def needed(self) -> Sequence[str]:
+        return self.recall.needed()
+
+    def scores(self, answer: str) -> Mapping[str, float]:
+        """``official``: the share of answers that stand in it somewhere; ``strict``: 0 if it names another as well."""
+        self.recall.advance(answer)
+        said = answer.lower()
+        official = sum(wanted in said for wanted in self.answers()) / len(self.answers())
+        return {"official": official, "strict": float(self.recall.reward() or 0.0)}
+
+    def _pages(self) -> int:
+        """How many pages have the tokens asked for."""
+        trial = {"seed": self.ask.seed, "split": "test", "kind": "find", "words": self.options["page_words"]}
+        self.recall.reset(trial)
+        sizes = [self.ask.count(self.recall.page(index)) for index in range(1, SAMPLED_PAGES + 1)]
+        return max(1, round(self.ask.tokens * SAMPLED_PAGES / sum(sizes)))
+
+
+class _FirstPage(Recall):
+    """``recall`` whose facts all stand on the first page."""
+
+    def _draw(self, split: str, kind: str, words: int) -> Plan:
+        plan = super()._draw(split, kind, words)
+        return Plan(plan.facts, (0,) * len(plan.facts), plan.page_count, plan.question, plan.answers)
+
+
+class ChainTask(RecallTask):
+    """One fact on the first page, which every later compaction must carry: the unit test of a summary."""
+
+    name = "chain"
+    about = "a fact on the first page that must survive every compaction after it"
+
+    def make(self, **settings: object) -> Recall:
+        """As its parent, with the facts on the first page."""
+        return _FirstPage(**settings)  # pyright: ignore[reportArgumentType]
