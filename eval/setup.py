@@ -11,6 +11,7 @@ import torch
 from eval.arguments import FULL_CONTEXT, NO_CONTEXT, EvalArguments
 from eval.reading import Reading
 from rollouts.engine import Engine
+from rollouts.engines.openai import OpenAIEngine
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import Environment
 from rollouts.policies.load import TINY, Policy, build_tiny, load_policy, load_tokenizer
@@ -23,6 +24,7 @@ from summarization.strategies import NoCompaction, Strategy
 
 ENGINES = {
     "transformers": "eval.setup:transformers_engine",
+    "openai": "eval.setup:openai_engine",
 }
 
 
@@ -142,3 +144,50 @@ def transformers_engine(setup: Setup, name: str, window: int, **settings: Any) -
         prefill_tokens=int(settings.get("prefill_tokens", 16384)),
         autocast=torch.bfloat16 if settings.get("bf16") else None,
     )
+
+
+OPENAI_SETTINGS = (
+    "base_url",
+    "model",
+    "api",
+    "api_key_env",
+    "max_retries",
+    "timeout",
+    "requests_per_minute",
+    "price_in",
+    "price_out",
+    "extra",
+)
+
+
+def openai_engine(setup: Setup, name: str, window: int, **settings: Any) -> Engine:
+    """An endpoint elsewhere, which knows its own window. A frozen policy is the model ``frozen_model`` there.
+
+    Under api ``completions`` both models read the same token ids, so their tokenizers must agree.
+    """
+    a = setup.arguments
+    known = [*OPENAI_SETTINGS, "frozen_model"]
+    for option in settings:
+        if option not in known:
+            raise UserError(f"engine_kwargs: engine 'openai' has no '{option}'; {closest(option, known)}")
+    for option in ("base_url", "model"):
+        if option not in settings:
+            raise UserError(f"engine_kwargs: engine 'openai' needs '{option}': set it to the endpoint's")
+    frozen_model = settings.pop("frozen_model", None)
+    if frozen_model is not None and a.frozen_policy in (None, a.policy):
+        raise UserError(
+            f"engine_kwargs: frozen_model is '{frozen_model}', but frozen_policy names no other policy: set it to the "
+            "frozen model's hub id or folder, whose tokenizer is compared"
+        )
+    if name != a.policy:
+        if frozen_model is None:
+            raise UserError(f"frozen_policy is '{name}': set frozen_model in engine_kwargs to its name at the endpoint")
+        settings["model"] = frozen_model
+        if settings.get("api") != "chat":
+            tokenizer = load_tokenizer(name, a.trust_policy_code)
+            if tokenizer.get_vocab() != setup.tokenizer.get_vocab():
+                raise UserError(
+                    f"frozen_policy is '{name}': its tokenizer differs from the policy's; name one that shares it, "
+                    "or set api to chat in engine_kwargs"
+                )
+    return OpenAIEngine(setup.renderer, **settings, temperature=a.temperature, max_sessions=a.sessions, seed=a.seed)

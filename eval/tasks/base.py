@@ -83,7 +83,7 @@ class Task(ABC):
         """``official`` (as the public scorer, faults included) and ``strict`` (as a person would), each in [0, 1]."""
 
     def needed(self) -> Sequence[str]:
-        """Facts read so far that the answer still needs, each as words that a summary must hold. Empty where unknown."""
+        """Facts read so far that the answer still needs, each as words a summary must hold. Empty where unknown."""
         return ()
 
     def metrics(self) -> Mapping[str, float]:
