@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eval.tasks.base import Ask, Count, Task
@@ -36,12 +36,21 @@ class Reading(Environment):
         page_tokens: Pieces are put together into pages of at most so many tokens; a longer piece is a page of its own.
         haystack: A text file for filler; None for text that every machine has.
         blank: Deliver no page at all: what can be answered without reading?
+        on_page: Called with the tokens of each page that is delivered, for progress.
     """
 
-    def __init__(self, count: Count, page_tokens: int = 256, haystack: str | None = None, blank: bool = False) -> None:
+    def __init__(
+        self,
+        count: Count,
+        page_tokens: int = 256,
+        haystack: str | None = None,
+        blank: bool = False,
+        on_page: Callable[[int], None] | None = None,
+    ) -> None:
         if page_tokens < 1:
             raise UserError(f"page_tokens is {page_tokens}, must be at least 1")
         self.count, self.page_tokens, self.haystack, self.blank = count, page_tokens, haystack, blank
+        self.on_page = on_page
         self.answer: str | None = None
         self.read_tokens = 0
 
@@ -105,6 +114,8 @@ class Reading(Environment):
 
     def _close_page(self, page: list[str], held: int) -> str:
         self.read_tokens += held
+        if self.on_page is not None:
+            self.on_page(held)
         return self.task.joiner.join(page)
 
     def _drain(self) -> Iterator[str]:

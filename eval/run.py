@@ -83,7 +83,8 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
     from rollouts.runner import Job
 
     try:
-        setup = Setup(arguments)
+        clock = _Clock(console)
+        setup = Setup(arguments, clock.read)
         folder = RunFolder(Path(arguments.output_dir))
         wanted = list(cells(arguments))
         ways = {key.strategy: setup.way(key.strategy) for key in wanted}
@@ -95,9 +96,9 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
                 continue
             done = {episode.task_id for episode in folder.episodes(key)}
             left[key] = [row for row in rows(arguments, key) if task_id(row) not in done]
-        clock = _Clock(sum(_cost(key) * len(missing) for key, missing in left.items()))
+        clock.total = sum(_cost(key, ways[key.strategy]) * len(missing) for key, missing in left.items())
         if dry:
-            console.print(_plan(left), markup=False)
+            console.print(_plan(left, ways), markup=False)
             return
         for key, missing in left.items():
             if not missing:
@@ -105,9 +106,8 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
             way = ways[key.strategy]
             with folder.writer(key) as writer:
 
-                def keep(job: Job, episode: Episode, key: CellKey = key, writer: Any = writer) -> None:
+                def keep(job: Job, episode: Episode, writer: Any = writer) -> None:
                     writer.append(episode)
-                    clock.did(_cost(key))
 
                 made = jobs(missing, way.environment, way.strategy, arguments.seed)
                 found = collect(made, setup.engines(way), setup.renderer, way.limits, keep)
@@ -125,39 +125,56 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
 
 def fits(way: Any, key: Any) -> bool:
     """Whether a way can play the cell at all: without compaction, a sample must fit into the window."""
-    reads = not getattr(way.environment(), "blank", False)
-    return way.strategy.name != "none" or not reads or key.length <= way.limits.window
+    return way.strategy.name != "none" or not _reads(way) or key.length <= way.limits.window
 
 
-def _cost(key: Any) -> int:
-    """Of one sample, in tokens read."""
-    return max(1, key.length)
+def _reads(way: Any) -> bool:
+    return not getattr(way.environment(), "blank", False)
 
 
-def _plan(left: Mapping[Any, Sequence[Any]]) -> str:
+def _cost(key: Any, way: Any) -> int:
+    """Of one sample, in tokens of pages; what a file's rows have is not known beforehand."""
+    return key.length if _reads(way) else 0
+
+
+def _plan(left: Mapping[Any, Sequence[Any]], ways: Mapping[str, Any]) -> str:
     lines = [
         f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} {len(missing):>4} episodes to play"
         for key, missing in left.items()
     ]
-    total = sum(_cost(key) * len(missing) for key, missing in left.items())
+    total = sum(_cost(key, ways[key.strategy]) * len(missing) for key, missing in left.items())
     episodes = sum(map(len, left.values()))
     return "\n".join([*lines, f"{episodes:,} episodes, {total:,} tokens of pages to read"])
 
 
 class _Clock:
-    """How far the work is, and how long the rest will take at the pace so far."""
+    """How far the work is, and how long the rest will take at the pace so far; says so every now and then.
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.began = total, 0, time.monotonic()
+    Args:
+        console: Where it is said.
+        every: Seconds between two lines.
+    """
 
-    def did(self, cost: int) -> None:
-        """Count what was finished."""
-        self.done += cost
+    def __init__(self, console: Console, every: float = 20.0) -> None:
+        self.console, self.every = console, every
+        self.total = self.done = 0
+        self.began = self.said = time.monotonic()
+
+    def read(self, tokens: int) -> None:
+        """Count a page that was delivered."""
+        self.done += tokens
+        now = time.monotonic()
+        if now - self.said > self.every:
+            self.said = now
+            self.console.print(f"    {self.done:,} tokens of pages read  {self}", markup=False)
 
     def __str__(self) -> str:
         spent = time.monotonic() - self.began
-        left = spent * (self.total - self.done) / max(1, self.done)
-        return f"{100 * self.done / max(1, self.total):3.0f} %  {left / 60:.1f} min left"
+        pace = f"{self.done / max(spent, 1e-9):,.0f} tokens a second"
+        if not 0 < self.done <= self.total:
+            return pace
+        left = spent * (self.total - self.done) / self.done
+        return f"{100 * self.done / self.total:3.0f} %  {left / 60:.1f} min left  {pace}"
 
 
 if __name__ == "__main__":

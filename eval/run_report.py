@@ -154,7 +154,7 @@ def picture(rows: Sequence[Mapping[str, Any]], curves: Mapping[CellKey, Sequence
     longest = max((key.length for key in curves), default=0)
     for index, (strategy, lengths) in enumerate(by_length(rows).items()):
         look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "label": strategy}
-        points = sorted((int(length), score) for length, score in lengths.items())
+        points = sorted((max(1, int(length)), score) for length, score in lengths.items())
         left.plot([x for x, _ in points], [y for _, y in points], **look)
         bins: dict[int, list[float]] = {}
         for key, curve in curves.items():

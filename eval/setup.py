@@ -48,13 +48,14 @@ class Setup:
 
     Args:
         arguments: Of the evaluation.
+        on_page: Called with the tokens of each page that is delivered, for progress.
 
     Raises:
         UserError: The policy cannot be loaded, or the engine is unknown.
     """
 
-    def __init__(self, arguments: EvalArguments) -> None:
-        self.arguments = arguments
+    def __init__(self, arguments: EvalArguments, on_page: Callable[[int], None] | None = None) -> None:
+        self.arguments, self.on_page = arguments, on_page
         self.tokenizer = load_tokenizer(arguments.policy, arguments.trust_policy_code)
         self.renderer = Renderer(self.tokenizer, template_kwargs=arguments.template_kwargs)
         self._make_engine = resolve(arguments.engine, ENGINES, "engine")
@@ -80,7 +81,12 @@ class Setup:
         """
         a = self.arguments
         kind, options = a.strategy(name)
-        reading = {"page_tokens": a.page_tokens, "haystack": a.haystack, "blank": kind == NO_CONTEXT}
+        reading: dict[str, Any] = {
+            "page_tokens": a.page_tokens,
+            "haystack": a.haystack,
+            "blank": kind == NO_CONTEXT,
+            "on_page": self.on_page,
+        }
         window = self.full_window() if kind == FULL_CONTEXT else a.window
         strategy = NoCompaction() if kind in (FULL_CONTEXT, NO_CONTEXT) else self._strategy(name, kind, options)
         limits = Limits(window=window, act_tokens=a.act_tokens, oversize=a.oversize, keep_segments=False)

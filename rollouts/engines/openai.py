@@ -62,6 +62,10 @@ MISTAKES = {
     405: "no such path; check base_url (does it end in /v1?) and api",
 }
 """Statuses that no second attempt changes, with the remedy."""
+UNKNOWN_MODEL = re.compile(
+    r"model\b.*\bnot (exist|found)|(unknown|invalid|no such|not a valid) model|is pinned to", re.IGNORECASE
+)
+"""How endpoints that answer 400 or 422 say that they have no such model."""
 
 _log = logging.getLogger(__name__)
 
@@ -306,8 +310,7 @@ class OpenAIEngine:
             raise UserError(f"engine_kwargs: {self._named}: the endpoint answers {status}{said}: {remedy}")
         if status in (408, 409, 425, 429) or status >= 500:
             raise _Passing(f"status {status}" + (f" ({text})" if text else ""), wait)
-        unknown = self._model in text or ("model" in text and re.search(r"not (exist|found)", text, re.IGNORECASE))
-        if code == "model_not_found" or (unknown and "token" not in text):
+        if code == "model_not_found" or (UNKNOWN_MODEL.search(text) and "token" not in text):
             raise UserError(f"engine_kwargs: {self._named}: the endpoint answers {status} ({text}): check model")
         raise _Refused(f"status {status}" + (f" ({text})" if text else ""))
 

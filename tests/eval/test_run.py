@@ -96,7 +96,7 @@ def test_more_samples_are_added_and_other_settings_refused(tmp_path: Path, capsy
 def test_a_dry_run_plays_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--config", config(tmp_path), "--dry_run"]) == 0
     assert not (tmp_path / "run").exists()
-    assert "36 episodes, 15,600 tokens of pages to read" in capsys.readouterr().out
+    assert "36 episodes, 12,000 tokens of pages to read" in capsys.readouterr().out
 
 
 def test_rescoring_gives_the_same_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
