@@ -88,9 +88,8 @@ class Reading(Environment):
         return self.task.needed()
 
     def metrics(self) -> Mapping[str, float]:
-        scores = dict.fromkeys(("official", "strict"), 0.0)
-        if self.answer is not None:
-            scores |= self.task.scores(self.answer)
+        none = {"official": 0.0, "strict": 0.0}
+        scores = none if self.answer is None else {**none, **self.task.scores(self.answer)}
         return {**self.task.metrics(), **scores, "success": scores["strict"], "read_tokens": float(self.read_tokens)}
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-import math
 import os
 import queue
 import random
@@ -26,7 +25,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,6 +34,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rollouts.engine import Completion, EngineFailure, SampleRequest
+from rollouts.engines.openai_reply import PassingFailure, Reply, at, error_text, json_of, parsed, without
 from rollouts.episode import Finish
 from rollouts.rendering import Renderer
 from summarization.messages import Message
@@ -70,18 +70,6 @@ UNKNOWN_MODEL = re.compile(
 _log = logging.getLogger(__name__)
 
 
-class _Passing(Exception):
-    """An attempt failed, but the next may not.
-
-    Attributes:
-        wait: Seconds that the endpoint asks to wait; None where it does not say.
-    """
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
-
-
 class _Refused(Exception):
     """The endpoint does not take this very request."""
 
@@ -97,18 +85,6 @@ class _Dialect:
 
     ids: bool = True
     limit: str = "max_tokens"
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """A reply's content; token counts are None where the endpoint does not say."""
-
-    text: str
-    finish: str | None
-    token_ids: tuple[int, ...] | None
-    logprobs: tuple[float, ...]
-    prompt_tokens: int | None
-    completion_tokens: int | None
 
 
 class OpenAIEngine:
@@ -197,7 +173,7 @@ class OpenAIEngine:
         self._stopped = threading.Event()
         self._waiting: deque[SampleRequest] = deque()
         self._in_flight = 0
-        self._done: queue.SimpleQueue[tuple[SampleRequest, _Reply | EngineFailure | Exception, int]] = (
+        self._done: queue.SimpleQueue[tuple[SampleRequest, Reply | EngineFailure | Exception, int]] = (
             queue.SimpleQueue()
         )
         self.requests = self.retries = self.failures = self.encoded_again = 0
@@ -236,7 +212,7 @@ class OpenAIEngine:
                 self._stopped.set()
                 self._waiting.clear()
                 raise outcome
-            completion = self._completion(request, outcome) if isinstance(outcome, _Reply) else outcome
+            completion = self._completion(request, outcome) if isinstance(outcome, Reply) else outcome
             self.failures += isinstance(completion, EngineFailure)
             done.append((request, completion))
             self._start()
@@ -256,7 +232,7 @@ class OpenAIEngine:
         """Answer one request; runs in a thread of its own and touches no counter."""
         attempts = 1
         dialect = self._dialect
-        outcome: _Reply | EngineFailure | Exception | None = None
+        outcome: Reply | EngineFailure | Exception | None = None
         while outcome is None:
             self._pace.wait(self._stopped)
             try:
@@ -268,7 +244,7 @@ class OpenAIEngine:
                 if simpler == dialect:
                     outcome = EngineFailure(f"{self._named}: the endpoint refuses the request: {refusal}")
                 dialect = simpler
-            except _Passing as failure:
+            except PassingFailure as failure:
                 if attempts > self._retries or self._stopped.is_set():
                     times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
                     outcome = EngineFailure(f"{self._named}: given up after {times}: {failure}")
@@ -289,27 +265,27 @@ class OpenAIEngine:
             return replace(dialect, limit="max_completion_tokens")
         return replace(dialect, ids=False) if self._api == "completions" else dialect
 
-    def _attempt(self, request: SampleRequest, dialect: _Dialect) -> _Reply:
+    def _attempt(self, request: SampleRequest, dialect: _Dialect) -> Reply:
         """Post once.
 
         Raises:
-            _Passing: Another attempt may help.
+            PassingFailure: Another attempt may help.
             _Refused: The endpoint refuses this request.
             UserError: No request to it can work.
         """
         status, wait, payload = self._post(json.dumps(self._body(request, dialect)).encode())
         if status == 200:
-            return _parsed(payload, self._shown)
-        fields = _json(payload)
-        code = _at(fields, "error", "code")
-        text = self._shown(_error_text(fields) or payload.decode("utf-8", "replace"))
+            return parsed(payload, self._shown)
+        fields = json_of(payload)
+        code = at(fields, "error", "code")
+        text = self._shown(error_text(fields) or payload.decode("utf-8", "replace"))
         if status in MISTAKES or code == "insufficient_quota":
             remedy = MISTAKES.get(status, MISTAKES[402]).format(key=self._key_name)
             # Some endpoints repeat part of the key when they refuse it.
             said = f" ({text})" if text and status not in (401, 403) else ""
             raise UserError(f"engine_kwargs: {self._named}: the endpoint answers {status}{said}: {remedy}")
         if status in (408, 409, 425, 429) or status >= 500:
-            raise _Passing(f"status {status}" + (f" ({text})" if text else ""), wait)
+            raise PassingFailure(f"status {status}" + (f" ({text})" if text else ""), wait)
         if code == "model_not_found" or (UNKNOWN_MODEL.search(text) and "token" not in text):
             raise UserError(f"engine_kwargs: {self._named}: the endpoint answers {status} ({text}): check model")
         raise _Refused(f"status {status}" + (f" ({text})" if text else ""))
@@ -365,16 +341,18 @@ class OpenAIEngine:
             wait = _seconds(response.headers.get("Retry-After"))
         except (OSError, http.client.HTTPException) as error:
             if late.is_set() or isinstance(error, TimeoutError):
-                raise _Passing(f"no reply within {self._timeout:g} seconds") from error
+                raise PassingFailure(f"no reply within {self._timeout:g} seconds") from error
             if isinstance(error, ssl.SSLCertVerificationError):
                 raise UserError(f"engine_kwargs: {self._named}: its certificate is not valid ({error})") from error
-            raise _Passing(f"the connection failed ({self._shown(f'{type(error).__name__}: {error}')})") from error
+            raise PassingFailure(
+                f"the connection failed ({self._shown(f'{type(error).__name__}: {error}')})"
+            ) from error
         finally:
             if timer is not None:
                 timer.cancel()
             connection.close()
         if late.is_set():
-            raise _Passing(f"no whole reply within {self._timeout:g} seconds")
+            raise PassingFailure(f"no whole reply within {self._timeout:g} seconds")
         return response.status, wait, payload
 
     def _shown(self, text: str) -> str:
@@ -383,7 +361,7 @@ class OpenAIEngine:
         text = " ".join(re.sub(r"[^ -~\xa1-\U0010ffff]", " ", text).split()).rstrip(". ")
         return text if len(text) <= 200 else f"{text[:200]} ..."
 
-    def _completion(self, request: SampleRequest, reply: _Reply) -> Completion | EngineFailure:
+    def _completion(self, request: SampleRequest, reply: Reply) -> Completion | EngineFailure:
         """The reply as token ids of the policy's tokenizer, and the accounts."""
         stops = self._renderer.stop_ids
         ids = reply.token_ids
@@ -391,7 +369,7 @@ class OpenAIEngine:
             if not self.encoded_again and self._api == "completions":
                 _log.warning("%s: no token ids come back: replies are encoded again", self._named)
             self.encoded_again += 1
-            ids = self._renderer.content_ids(_without(reply.text, request.prefix if self._api == "chat" else ""))
+            ids = self._renderer.content_ids(without(reply.text, request.prefix if self._api == "chat" else ""))
         most = request.max_tokens
         self.prompt_tokens += len(request.token_ids) if reply.prompt_tokens is None else reply.prompt_tokens
         self.completion_tokens += len(ids) if reply.completion_tokens is None else reply.completion_tokens
@@ -500,97 +478,3 @@ def _seconds(text: str | None) -> float | None:
             seconds = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
         return max(0.0, seconds)
     return None
-
-
-def _json(payload: bytes) -> Any:
-    """The reply's value; None where it is none."""
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _at(value: Any, *path: str | int) -> Any:
-    """What stands at ``path`` in a value from JSON; None where nothing does."""
-    for key in path:
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value
-
-
-def _error_text(fields: Any) -> str:
-    """The message of an error, wherever the endpoint puts it."""
-    for path in (("error", "message"), ("error",), ("message",), ("detail",)):
-        found = _at(fields, *path)
-        if found:
-            return found if isinstance(found, str) else json.dumps(found)
-    return ""
-
-
-def _parsed(payload: bytes, shown: Callable[[str], str]) -> _Reply:
-    """A reply of either protocol.
-
-    Raises:
-        _Passing: It is none.
-    """
-    fields = _json(payload)
-    choice = _at(fields, "choices", 0)
-    if not isinstance(choice, dict):
-        if not payload.strip():
-            raise _Passing("the reply is empty")
-        said = _error_text(fields) or payload[:1000].decode("utf-8", "replace")
-        raise _Passing(f"the reply is no {'completion' if fields is not None else 'JSON'} ({shown(said)})")
-    text = _at(choice, "message", "content") if "message" in choice else _at(choice, "text")
-    if isinstance(text, list):
-        text = "".join(part for part in (_at(part, "text") for part in text) if isinstance(part, str))
-    finish = choice.get("finish_reason")
-    token_ids = _token_ids(choice)
-    if not isinstance(text, str):
-        # A model that thinks may use up its tokens before it says anything.
-        if token_ids is None and finish != "length":
-            raise _Passing(f"the reply has no text (finish_reason {shown(str(finish))})")
-        text = ""
-    scores = _at(choice, "logprobs", "token_logprobs")
-    if scores is None:
-        content = _at(choice, "logprobs", "content")
-        scores = [_at(entry, "logprob") for entry in content] if isinstance(content, list) else []
-    return _Reply(
-        text,
-        finish if isinstance(finish, str) else None,
-        token_ids,
-        tuple(_logprob(score) for score in scores) if isinstance(scores, list) else (),
-        _count(_at(fields, "usage", "prompt_tokens")),
-        _count(_at(fields, "usage", "completion_tokens")),
-    )
-
-
-def _token_ids(choice: dict[str, Any]) -> tuple[int, ...] | None:
-    """The sampled ids where the reply has them, in one of two ways."""
-    ids = choice.get("token_ids")
-    if not isinstance(ids, list):
-        named = _at(choice, "logprobs", "tokens")
-        found = [re.fullmatch(r"token_id:(\d{1,9})", str(name), re.ASCII) for name in named or ()]
-        ids = [int(match.group(1)) for match in found if match] if found and all(found) else []
-    whole = ids and all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in ids)
-    return tuple(ids) if whole else None
-
-
-def _logprob(value: Any) -> float:
-    """A log-probability; 0 where it is none."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and -math.inf < value <= 0 else 0.0
-
-
-def _count(value: Any) -> int | None:
-    """A count of tokens; None where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
-
-
-def _without(text: str, prefix: str) -> str:
-    """A reply without the prefix that it repeats."""
-    start = prefix.strip()
-    return text.lstrip()[len(start) :] if start and text.lstrip().startswith(start) else text
