@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer
+from tokenizers.decoders import Fuse
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
-from torch import nn
 from transformers import PreTrainedTokenizerFast, StableLmConfig, StableLmForCausalLM, set_seed
 from trl.chat_template_utils import add_response_schema, qwen2_5_chat_template
 
@@ -17,23 +18,30 @@ from rollouts.environment import Environment, Observation
 from summarization.messages import Message
 
 TURNS = 30
-THOUGHT = tuple(f"thought{index}" for index in range(10))
+# Ten words a thought, each drawn from sixteen, so that no two episodes are alike for long.
+THOUGHTS = tuple(tuple(f"<thought{place}_{word}>" for word in range(16)) for place in range(10))
 CALL = ("<tool_call>", '{"name": "read", "arguments": {}}', "</tool_call>")
 END = "<|im_end|>"
 PAGE = " ".join(f"word{index}" for index in range(24))
 
 
 def tool_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word or a line break, with Qwen2.5's chat template, which TRL knows how to parse."""
-    plain = ["<unk>", *(f"word{index}" for index in range(24)), *(f"task{index}" for index in range(64)), "\n", "done"]
+    """One token a word or a line break, with Qwen2.5's chat template, which TRL knows how to parse.
+
+    A word with a space before it is a word of its own, so that decoding gives back what was encoded.
+    """
+    roles = ["system", "user", "assistant", "tool"]
+    words = [*roles, *(f"word{index}" for index in range(24)), *(f"task{index}" for index in range(64)), "done"]
+    plain = ["<unk>", "\n", *words, *(f" {word}" for word in words)]
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(plain)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = Split(Regex(r"[^\S\n]+"), "removed")
+    tokenizer.pre_tokenizer = Split(Regex(r" ?[^\s]+|\n"), "isolated")
+    tokenizer.decoder = Fuse()
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         unk_token="<unk>",
         eos_token=END,
-        additional_special_tokens=["<|im_start|>", *THOUGHT, *CALL],
+        additional_special_tokens=["<|im_start|>", *(word for words in THOUGHTS for word in words), *CALL],
         model_max_length=1 << 20,
         clean_up_tokenization_spaces=False,
     )
@@ -43,10 +51,10 @@ def tool_tokenizer() -> PreTrainedTokenizerFast:
 
 
 class Scripted(StableLmForCausalLM):
-    """Random weights with a thumb on the scale: after each token of a turn the next one of the script is all but
-    certain, so that every turn is a thought and a tool call of the same length, whoever samples it."""
+    """Random weights with a thumb on the scale: what follows each token of a turn is all but certain up to the choice
+    of a word, so that every turn is a thought and a tool call of the same length, whoever samples it."""
 
-    successor: torch.Tensor
+    script: torch.Tensor
     forwarded: int = 0
 
     def forward(self, input_ids: Any, **rest: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -55,14 +63,14 @@ class Scripted(StableLmForCausalLM):
         self.forwarded += int(real.sum())
         outputs: Any = super().forward(input_ids=input_ids, **rest)
         logits = outputs.logits
-        last = input_ids[:, -logits.size(1) :]
-        outputs.logits = logits + 60.0 * nn.functional.one_hot(self.successor[last], logits.size(-1))
+        outputs.logits = logits + self.script[input_ids[:, -logits.size(1) :]]
         return outputs
 
 
 def scripted(tokenizer: PreTrainedTokenizerFast, hidden: int = 128, layers: int = 3) -> Scripted:
     """The model, its script being thought, call, end; anything else is followed by the first word of a thought."""
     set_seed(0)
+    vocabulary = tokenizer.get_vocab()
     model = Scripted(
         StableLmConfig(
             vocab_size=len(tokenizer),
@@ -72,15 +80,18 @@ def scripted(tokenizer: PreTrainedTokenizerFast, hidden: int = 128, layers: int 
             num_attention_heads=4,
             num_key_value_heads=4,
             max_position_embeddings=8192,
-            pad_token_id=tokenizer.get_vocab()["<pad>"],
+            pad_token_id=vocabulary["<pad>"],
             bos_token_id=None,
-            eos_token_id=tokenizer.get_vocab()[END],
+            eos_token_id=vocabulary[END],
         )
     ).eval()
-    script = [tokenizer.get_vocab()[token] for token in (*THOUGHT, *CALL, END)]
-    successor = torch.full((len(tokenizer),), script[0])
-    successor[script[:-1]] = torch.tensor(script[1:])
-    model.successor = successor
+    turn = [[vocabulary[word] for word in words] for words in (*THOUGHTS, *((token,) for token in (*CALL, END)))]
+    bias = torch.zeros(len(tokenizer), len(tokenizer))
+    bias[:, turn[0]] = 60.0
+    for now, following in pairwise(turn):
+        bias[now] = 0.0
+        bias[torch.tensor(now)[:, None], torch.tensor(following)] = 60.0
+    model.script = bias
     return model
 
 
