@@ -55,5 +55,14 @@ def test_only_a_finished_episode_can_be_a_success() -> None:
 def test_an_outcome_counts_what_the_episode_did() -> None:
     compaction = Compaction(0, 90, 30, "x", 5, needed=("a",), kept=(True,))
     metrics = {"summary_tokens": 5, "peak_context": 90, "tokens_forwarded": 120, "seconds": 0.5}
-    episode = replace(random_episode({"row": 1}, 0, 0), reward=1.0, compactions=(compaction,), metrics=metrics)
-    assert outcome_of(episode) == Outcome("1", "1", 1.0, 5, 1, 90, 120, 0.5, 1.0, "finished")
+    episode = replace(
+        random_episode({"row": 1}, 0, 0), reward=1.0, compactions=(compaction,), metrics=metrics, acts=("ham 3",)
+    )
+    expected = Outcome("1", "1", 1.0, 5, 1, 90, 120, 0.5, 1.0, "finished")
+    assert outcome_of(episode) == expected
+    assert outcome_of(replace(episode, acts=(" ",))) == replace(expected, empty=True)
+    more = {"environment/official": 0.5, "environment/read_tokens": 70.0, "cut_off_acts": 1.0}
+    scored = replace(episode, metrics={**metrics, **more}, task={"cluster": "page"})
+    assert outcome_of(scored) == replace(expected, cluster="page", official=0.5, read_tokens=70, cut_off=True)
+    # What did not finish counts 0 by either score.
+    assert outcome_of(replace(scored, status=Status.ENGINE_ERROR)).official == 0.0
