@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 import yaml
@@ -204,8 +204,3 @@ def _value(name: str, text: str, hint: Any) -> Any:
     except yaml.YAMLError as error:
         raise UserError(f"command line: {name} is {text!r}: is no valid YAML ({one_sentence(str(error))})") from error
     return [value] if not fits(value, hint) and fits([value], hint) else value
-
-
-def as_stored(arguments: EvalArguments) -> dict[str, Any]:
-    """The arguments as the run's folder keeps them."""
-    return asdict(arguments)

@@ -7,10 +7,11 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eval.arguments import EvalArguments, as_stored
+from eval.arguments import EvalArguments
 from eval.grid import CellKey, file_name, file_rows
 from rollouts.episode import Episode
 from rollouts.files import write_atomically
@@ -40,11 +41,11 @@ class RunFolder:
         Raises:
             UserError: A field differs from that of the run in this folder.
         """
-        asked, noted = as_stored(arguments), self.path / "arguments.json"
-        if noted.is_file():
-            before = _read_json(noted)["arguments"]
+        asked, noted = asdict(arguments), self.path / "arguments.json"
+        before = _read_json(noted) if noted.is_file() else None
+        if before is not None:
             for name, value in asked.items():
-                old = before.get(name, value)
+                old = before["arguments"].get(name, value)
                 if name in GROWING:
                     old = {key: old[key] for key in old if key in value}
                     value = {key: value[key] for key in old}
@@ -63,9 +64,9 @@ class RunFolder:
                 **{name: importlib.metadata.version(name) for name in PACKAGES},
             },
         }
-        if noted.is_file():
+        if before is not None:
             for name in ("policy_hash", "haystack_hash"):
-                if _read_json(noted).get(name) != about[name]:
+                if before.get(name) != about[name]:
                     raise UserError(
                         f"{name.removesuffix('_hash')}: its files changed since the run in '{self.path}' was begun: "
                         "name another output_dir, or delete the folder"

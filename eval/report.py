@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eval.results import Cell
-from eval.stats import mean_interval
+from eval.stats import bounds, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette: eight colours that colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -18,18 +20,19 @@ MARKERS = "osD^vPX*"
 
 def row(cell: Cell) -> dict[str, Any]:
     """One cell as figures: mean success with n and its 95 % interval, and what it took."""
+    return {"stage": cell.stage, "strategy": cell.strategy, "length_words": cell.length, **figures_of(cell)}
+
+
+def figures_of(cell: Cell) -> dict[str, Any]:
+    """What any report says of a cell's outcomes."""
     outcomes = cell.outcomes
-    interval = mean_interval([o.success for o in outcomes], [o.cluster for o in outcomes])
     count = max(1, len(outcomes))
     retained = [o.retention for o in outcomes if o.retention is not None]
     statuses = sorted({o.status for o in outcomes})
     return {
-        "stage": cell.stage,
-        "strategy": cell.strategy,
-        "length_words": cell.length,
         "n": len(outcomes),
         "success": cell.success,
-        "interval_95": None if interval is None else [interval.low, interval.high],
+        "interval_95": bounds(mean_interval([o.success for o in outcomes], [o.cluster for o in outcomes])),
         "tokens": sum(o.tokens for o in outcomes) / count,
         "compactions": sum(o.compactions for o in outcomes) / count,
         "summary_tokens": cell.tokens_of_a_summary,
@@ -51,7 +54,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append(
             f"| {r['stage']} | {r['strategy']} | {r['length_words']:,} | {r['n']} | {r['success']:.3f} | "
             f"{'' if low_high is None else f'{low_high[0]:.3f} to {low_high[1]:.3f}'} | {r['tokens']:,.0f} | "
-            f"{r['compactions']:.1f} | {_shown(r['summary_tokens'], 1)} | {_shown(r['retention'], 4)} |"
+            f"{r['compactions']:.1f} | {shown(r['summary_tokens'], 1)} | {shown(r['retention'], 4)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -87,5 +90,16 @@ def _length(figures: Mapping[str, Any]) -> int:
     return int(figures["length_words"])
 
 
-def _shown(value: float | None, digits: int) -> str:
+def as_png(figure: Figure) -> bytes:
+    """A figure as PNG; it is closed."""
+    import matplotlib.pyplot as plt
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def shown(value: float | None, digits: int) -> str:
+    """A number for a table; nothing where there is none."""
     return "" if value is None else f"{value:.{digits}f}"

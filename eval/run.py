@@ -14,13 +14,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from eval.arguments import EvalArguments, parse
 from summarization.resolve import UserError
+
+if TYPE_CHECKING:
+    from eval.grid import CellKey
+    from eval.setup import Way
+    from rollouts.episode import Episode
+    from rollouts.runner import Job
+    from rollouts.storage import EpisodeWriter
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,14 +81,12 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
     Raises:
         UserError: What was asked for cannot work; the text names the file that asked for it.
     """
+    from eval.evaluate import evaluate
     from eval.folder import RunFolder
-    from eval.grid import CellKey, cells, rows
+    from eval.grid import cells, rows
     from eval.run_report import write_report
     from eval.setup import Setup
-    from rollouts.collect import collect
-    from rollouts.episode import Episode
-    from rollouts.jobs import jobs, task_id
-    from rollouts.runner import Job
+    from rollouts.jobs import task_id
 
     try:
         clock = _Clock(console)
@@ -91,12 +97,17 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
         if not dry:
             folder.begin(arguments)
         left: dict[CellKey, list[Mapping[str, Any]]] = {}
+        # Every strategy reads the same samples, and a file need not be read for each of them.
+        samples: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
         for key in wanted:
-            if not fits(ways[key.strategy], key):
+            if not ways[key.strategy].fits(key.length):
                 continue
+            place = (key.task, key.asked, key.length)
+            if place not in samples:
+                samples[place] = rows(arguments, key)
             done = {episode.task_id for episode in folder.episodes(key)}
-            left[key] = [row for row in rows(arguments, key) if task_id(row) not in done]
-        clock.total = sum(_cost(key, ways[key.strategy]) * len(missing) for key, missing in left.items())
+            left[key] = [row for row in samples[place] if task_id(row) not in done]
+        clock.total = _tokens(left, ways)
         if dry:
             console.print(_plan(left, ways), markup=False)
             return
@@ -105,16 +116,22 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
                 continue
             way = ways[key.strategy]
             with folder.writer(key) as writer:
-
-                def keep(job: Job, episode: Episode, writer: Any = writer) -> None:
-                    writer.append(episode)
-
-                made = jobs(missing, way.environment, way.strategy, arguments.seed)
-                found = collect(made, setup.engines(way), setup.renderer, way.limits, keep)
-            score = sum(episode.metrics.get("environment/strict", 0.0) for episode in found) / len(found)
+                cell = evaluate(
+                    "",
+                    key.strategy,
+                    way.strategy,
+                    missing,
+                    key.length,
+                    way.environment,
+                    setup.engines(way),
+                    setup.renderer,
+                    way.limits,
+                    arguments.seed,
+                    partial(_keep, writer),
+                )
             console.print(
-                f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} score {score:.3f}  "
-                f"n {len(found):<4} {clock}",
+                f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} score {cell.success:.3f}  "
+                f"n {len(missing):<4} {clock}",
                 markup=False,
             )
         path = write_report(folder, arguments, list(left))
@@ -123,28 +140,22 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
         raise UserError(f"{source}: {error}") from error
 
 
-def fits(way: Any, key: Any) -> bool:
-    """Whether a way can play the cell at all: without compaction, a sample must fit into the window."""
-    return way.strategy.name != "none" or not _reads(way) or key.length <= way.limits.window
+def _keep(writer: EpisodeWriter, job: Job, episode: Episode) -> None:
+    writer.append(episode)
 
 
-def _reads(way: Any) -> bool:
-    return not getattr(way.environment(), "blank", False)
+def _tokens(left: Mapping[CellKey, Sequence[Any]], ways: Mapping[str, Way]) -> int:
+    """Tokens of pages still to be read."""
+    return sum(ways[key.strategy].cost(key.length) * len(missing) for key, missing in left.items())
 
 
-def _cost(key: Any, way: Any) -> int:
-    """Of one sample, in tokens of pages; what a file's rows have is not known beforehand."""
-    return key.length if _reads(way) else 0
-
-
-def _plan(left: Mapping[Any, Sequence[Any]], ways: Mapping[str, Any]) -> str:
+def _plan(left: Mapping[CellKey, Sequence[Any]], ways: Mapping[str, Way]) -> str:
     lines = [
         f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} {len(missing):>4} episodes to play"
         for key, missing in left.items()
     ]
-    total = sum(_cost(key, ways[key.strategy]) * len(missing) for key, missing in left.items())
     episodes = sum(map(len, left.values()))
-    return "\n".join([*lines, f"{episodes:,} episodes, {total:,} tokens of pages to read"])
+    return "\n".join([*lines, f"{episodes:,} episodes, {_tokens(left, ways):,} tokens of pages to read"])
 
 
 class _Clock:

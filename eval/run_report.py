@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import resource
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,9 @@ from eval.arguments import FULL_CONTEXT, EvalArguments
 from eval.evaluate import outcome_of
 from eval.folder import RunFolder
 from eval.grid import CellKey
-from eval.report import COLOURS, MARKERS
-from eval.results import Outcome
-from eval.stats import mean_interval, paired_difference
+from eval.report import COLOURS, MARKERS, as_png, figures_of, shown
+from eval.results import Cell, Outcome
+from eval.stats import bounds, paired_difference
 from eval.survival import Kept, losses, survival
 from rollouts.files import write_atomically
 
@@ -64,30 +63,26 @@ def write_report(folder: RunFolder, arguments: EvalArguments, keys: Sequence[Cel
 
 def row(key: CellKey, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """One cell as figures."""
-    n = len(outcomes)
-    interval = mean_interval([o.success for o in outcomes], [o.cluster for o in outcomes])
+    found = figures_of(Cell("", key.strategy, key.length, tuple(outcomes)))
     officials = [o.official for o in outcomes if o.official is not None]
-    retained = [o.retention for o in outcomes if o.retention is not None]
-    summaries = sum(o.compactions for o in outcomes)
-    statuses = sorted({o.status for o in outcomes})
     return {
         **asdict(key),
-        "n": n,
+        "n": found["n"],
         "clusters": len({o.cluster for o in outcomes}),
-        "score": sum(o.success for o in outcomes) / n,
-        "interval_95": None if interval is None else [interval.low, interval.high],
+        "score": found["success"],
+        "interval_95": found["interval_95"],
         "official": sum(officials) / len(officials) if officials else None,
-        "read_tokens": sum(o.read_tokens for o in outcomes) / n,
-        "tokens_forwarded": sum(o.tokens for o in outcomes) / n,
-        "compactions": summaries / n,
+        "read_tokens": sum(o.read_tokens for o in outcomes) / found["n"],
+        "tokens_forwarded": found["tokens"],
+        "compactions": found["compactions"],
         "most_compactions": max(o.compactions for o in outcomes),
-        "tokens_a_summary": sum(o.summary_tokens for o in outcomes) / summaries if summaries else None,
-        "retention": sum(retained) / len(retained) if retained else None,
-        "peak_context": max(o.peak_context for o in outcomes),
-        "seconds": sum(o.seconds for o in outcomes) / n,
+        "tokens_a_summary": found["summary_tokens"],
+        "retention": found["retention"],
+        "peak_context": found["peak_context"],
+        "seconds": sum(o.seconds for o in outcomes) / found["n"],
         "empty_answers": sum(o.empty for o in outcomes),
         "cut_off_answers": sum(o.cut_off for o in outcomes),
-        "statuses": {status: sum(o.status == status for o in outcomes) for status in statuses},
+        "statuses": found["statuses"],
     }
 
 
@@ -136,7 +131,7 @@ def paired(outcomes: Mapping[CellKey, Sequence[Outcome]], against: str) -> list[
                 **asdict(key),
                 "against": against,
                 "difference": mean,
-                "interval_95": None if interval is None else [interval.low, interval.high],
+                "interval_95": bounds(interval),
                 "n": n,
             }
         )
@@ -172,10 +167,7 @@ def picture(rows: Sequence[Mapping[str, Any]], curves: Mapping[CellKey, Sequence
         axes.set_xlabel(label)
         axes.set_title(title)
     left.legend(fontsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    plt.close(figure)
-    return buffer.getvalue()
+    return as_png(figure)
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -194,8 +186,8 @@ def page(report: Mapping[str, Any]) -> str:
         lines.append(
             f"| {r['task']} | {r['asked']} | {r['length']:,} | {r['strategy']} | {r['n']} | {r['score']:.3f} | "
             f"{'not available' if low_high is None else f'{low_high[0]:.3f} to {low_high[1]:.3f}'} | "
-            f"{_shown(r['official'], 3)} | {r['compactions']:.1f} | {_shown(r['retention'], 4)} | "
-            f"{_shown(r['tokens_a_summary'], 1)} | {r['tokens_forwarded']:,.0f} | {r['seconds']:.1f} |"
+            f"{shown(r['official'], 3)} | {r['compactions']:.1f} | {shown(r['retention'], 4)} | "
+            f"{shown(r['tokens_a_summary'], 1)} | {r['tokens_forwarded']:,.0f} | {r['seconds']:.1f} |"
         )
     for title, name in (("Against the first strategy", "paired"), ("Compaction error", "compaction_error")):
         if report[name]:
@@ -224,7 +216,3 @@ def _cell(text: str, most: int = 160) -> str:
     """Text as it may stand in a Markdown table."""
     text = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
     return text if len(text) <= most else text[:most] + " ..."
-
-
-def _shown(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"

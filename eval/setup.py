@@ -36,11 +36,21 @@ class Way:
         strategy: How the context is compacted.
         limits: The window and the other limits.
         environment: Makes an environment.
+        reads: Whether pages are delivered.
     """
 
     strategy: Strategy
     limits: Limits
     environment: Callable[[], Environment]
+    reads: bool
+
+    def fits(self, length: int) -> bool:
+        """Whether a sample of so many tokens can be played at all: without compaction, it must fit into the window."""
+        return self.strategy.name != "none" or not self.reads or length <= self.limits.window
+
+    def cost(self, length: int) -> int:
+        """Of one sample, in tokens of pages; what a file's rows have (length 0) is not known beforehand."""
+        return length if self.reads else 0
 
 
 class Setup:
@@ -90,7 +100,7 @@ class Setup:
         window = self.full_window() if kind == FULL_CONTEXT else a.window
         strategy = NoCompaction() if kind in (FULL_CONTEXT, NO_CONTEXT) else self._strategy(name, kind, options)
         limits = Limits(window=window, act_tokens=a.act_tokens, oversize=a.oversize, keep_segments=False)
-        return Way(strategy, limits, lambda: Reading(self.renderer.count, **reading))
+        return Way(strategy, limits, lambda: Reading(self.renderer.count, **reading), reads=kind != NO_CONTEXT)
 
     def full_window(self) -> int:
         """The window of ``full_context``."""

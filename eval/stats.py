@@ -18,6 +18,11 @@ class Interval:
     high: float
 
 
+def bounds(interval: Interval | None) -> list[float] | None:
+    """An interval as JSON stores it; None where there is none."""
+    return None if interval is None else [interval.low, interval.high]
+
+
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     """Wilson's score interval of a share (Wilson 1927, Journal of the American Statistical Association 22, 209-212).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import platform
@@ -10,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.report import COLOURS, draw_success, row, table
+from eval.report import COLOURS, as_png, draw_success, row, table
 from eval.results import Cell
-from eval.stats import ratio_interval
+from eval.stats import bounds, ratio_interval
 from recipe.arguments import Arguments
 from recipe.config import LONG_WORDS
 from recipe.tracking import clock
@@ -83,8 +82,7 @@ def headline(cells: Sequence[Cell], arguments: Arguments) -> dict[str, Any]:
     if trained and prompted:
         if prompted.success < 1:
             found["error_ratio"] = (1 - trained.success) / (1 - prompted.success)
-            interval = ratio_interval(_errors(trained), _errors(prompted))
-            found["error_ratio_interval_95"] = None if interval is None else [interval.low, interval.high]
+            found["error_ratio_interval_95"] = bounds(ratio_interval(_errors(trained), _errors(prompted)))
         if trained.tokens_of_a_summary and prompted.tokens_of_a_summary:
             found["summary_token_ratio"] = trained.tokens_of_a_summary / prompted.tokens_of_a_summary
     return found
@@ -123,10 +121,7 @@ def _picture(cells: Sequence[Cell], history: Sequence[Mapping[str, Any]]) -> byt
     axes = figure.add_subplot(grid[:, 1])
     draw_success(axes, cells)
     axes.set_title("(b) held-out tasks, same window")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    plt.close(figure)
-    return buffer.getvalue()
+    return as_png(figure)
 
 
 def _page(report: Mapping[str, Any]) -> str:

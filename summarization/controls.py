@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from summarization.messages import Message
 from summarization.parse import Summary
 from summarization.prompts import PromptStyle, carry_message
-from summarization.strategies import ContextState, SelfSummary
+from summarization.strategies import ContextState, SelfSummary, over_budget
 from summarization.trigger import TokenBudget
 
 
@@ -46,8 +46,7 @@ class Unsampled:
 
     def due(self, state: ContextState) -> bool:
         """As self-summary, so that both compact at about the same places."""
-        limit = self.trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)
-        return self.trigger.fires(state.in_use, state.incoming, state.reserve, limit)
+        return over_budget(self.trigger, state)
 
     def request(self, state: ContextState) -> Message | None:
         """Nothing is asked."""

@@ -47,6 +47,12 @@ class ContextState:
     needed: tuple[str, ...] = ()
 
 
+def over_budget(trigger: TokenBudget, state: ContextState) -> bool:
+    """Whether a trigger fires before the incoming tokens are appended."""
+    limit = trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)
+    return trigger.fires(state.in_use, state.incoming, state.reserve, limit)
+
+
 class Strategy(Protocol):
     """How a context is compacted.
 
@@ -101,8 +107,7 @@ class SelfSummary:
             raise ValueError(f"keep_last is {self.keep_last}, must be at least 0")
 
     def due(self, state: ContextState) -> bool:
-        limit = self.trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)
-        return self.trigger.fires(state.in_use, state.incoming, state.reserve, limit)
+        return over_budget(self.trigger, state)
 
     def request(self, state: ContextState) -> Message | None:
         return request_message(self.style, self.summary_tokens, state.task_text)
@@ -140,8 +145,7 @@ class SlidingWindow:
             raise ValueError(f"keep_share is {self.keep_share}, must be in [0, 1)")
 
     def due(self, state: ContextState) -> bool:
-        limit = self.trigger.limit(state.window, state.seed, state.task_id, state.progress.compactions)
-        return self.trigger.fires(state.in_use, state.incoming, state.reserve, limit)
+        return over_budget(self.trigger, state)
 
     def request(self, state: ContextState) -> Message | None:
         return None

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, cut
 from eval.tasks.codebase_index import Symbols, chunks, python_files, source, symbols
+from eval.tasks.match import string_match_all
 from summarization.metrics import held
 from summarization.resolve import UserError, closest
 
@@ -96,7 +97,7 @@ class Codebase(Task):
             strict = named_functions(answer, self._functions, self.question) == {right}
         else:
             strict = only_value(answer, right, self.question)
-        return {"official": float(right.lower() in answer.lower()), "strict": float(strict)}
+        return {"official": string_match_all(answer, [right]), "strict": float(strict)}
 
     def _choose(self, kinds: Sequence[str]) -> tuple[str, tuple[Excerpt, ...], Fact, frozenset[str]]:
         for kind in kinds:

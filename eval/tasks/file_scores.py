@@ -14,6 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from difflib import SequenceMatcher
 
+from eval.tasks.match import string_match_all, string_match_part
+
 Scores = Mapping[str, float]
 
 # Beyond this many words more than the right answer has, an answer is a dump of the text.
@@ -76,12 +78,11 @@ def ruler(answer: str, outputs: Sequence[str], metric: str, question: str, conte
     Strict: references as whole tokens; 0 for any other candidate of their shape (numbers, UUIDs, variable names, or,
     where the references are single words, words of the text).
     """
-    held = [reference.lower() in answer.lower() for reference in outputs]
     whole = [phrase_in(reference, answer) for reference in outputs]
     if metric == "string_match_part":
-        return both(any(held), any(whole) and brief(answer, outputs))
+        return both(string_match_part(answer, outputs), any(whole) and brief(answer, outputs))
     wrong = _others_of_shape(answer, outputs, question, context)
-    return both(sum(held) / len(held), 0.0 if wrong else sum(whole) / len(whole))
+    return both(string_match_all(answer, outputs), 0.0 if wrong else sum(whole) / len(whole))
 
 
 def _others_of_shape(answer: str, outputs: Sequence[str], question: str, context: str) -> bool:
@@ -126,14 +127,19 @@ def babilong_labels(task: str, target: str) -> tuple[str, ...]:
     )
 
 
+def babilong_named(answer: str, question: str, labels: Collection[str]) -> set[str]:
+    """The labels that BABILong's scorer finds: substrings of an answer's first sentence that the question lacks."""
+    first = re.split(r"\.|<context>|<example>", answer.lower())[0]
+    return {label for label in labels if label in first and label not in question.lower()}
+
+
 def babilong(answer: str, target: str, question: str, labels: Sequence[str]) -> Scores:
     """BABILong: the target must be the only label in the first sentence, those of the question apart.
 
     Official looks for substrings, so that ``none`` also names ``one`` and is wrong. Strict reads whole words.
     """
-    first = re.split(r"\.|<context>|<example>", answer.lower())[0]
-    asked, target = question.lower(), target.lower()
-    named = {label for label in labels if label in first} - {label for label in labels if label in asked}
+    target = target.lower()
+    named = babilong_named(answer, question, labels)
     wanted = target.split(",") if "," in target and len(target) > 3 else [target]
     official = named == set(wanted) and len(named) == len(wanted)
     parts = {part.strip() for part in target.split(",")}
@@ -143,6 +149,13 @@ def babilong(answer: str, target: str, question: str, labels: Sequence[str]) -> 
     return both(official, strict == parts and brief(answer, [target]))
 
 
+def mrcr_official(answer: str, right: str, prefix: str) -> float:
+    """MRCR's published score, faults included; ``right`` begins with the prefix."""
+    if not answer.startswith(prefix):
+        return 0.0
+    return SequenceMatcher(None, answer.removeprefix(prefix), right.removeprefix(prefix)).ratio()
+
+
 def mrcr(answer: str, right: str, prefix: str) -> Scores:
     """MRCR: 0 without the prefix, else the sequence-match ratio of what follows it.
 
@@ -150,7 +163,7 @@ def mrcr(answer: str, right: str, prefix: str) -> Scores:
     not, forgives white space before the prefix, and gives nothing for more than four times the text.
     """
     wanted = right.removeprefix(prefix)
-    official = SequenceMatcher(None, answer.removeprefix(prefix), wanted).ratio() if answer.startswith(prefix) else 0.0
+    official = mrcr_official(answer, right, prefix)
     given = answer.strip()
     if not given.startswith(prefix) or len(given) > 4 * len(right) + 100:
         return both(official, 0.0)
@@ -166,15 +179,18 @@ def graphwalks(answer: str, nodes: Sequence[str]) -> Scores:
     """
     last = re.search(r"Final Answer: ?\[(.*)\]", answer.split("\n")[-1])
     lists = re.findall(r"final answer:?\W*?\[([^\]]*)\]", answer, re.IGNORECASE)
-    official = _set_f1(last.group(1), nodes) if last else 0.0
-    return both(official, _set_f1(re.sub(r"[`'\"*\s]", "", lists[-1]), nodes) if lists else 0.0)
+    official = set_f1(names_in(last.group(1)), set(nodes)) if last else 0.0
+    return both(official, set_f1(names_in(re.sub(r"[`'\"*\s]", "", lists[-1])), set(nodes)) if lists else 0.0)
 
 
-def _set_f1(listed: str, nodes: Sequence[str]) -> float:
-    given, right = {item.strip() for item in listed.split(",") if item.strip()}, set(nodes)
-    if not given and not right:
-        return 1.0
-    return 2 * len(given & right) / (len(given) + len(right))
+def names_in(names: str) -> set[str]:
+    """The names of a list that is separated by commas."""
+    return {name.strip() for name in names.split(",") if name.strip()}
+
+
+def set_f1(named: set[str], wanted: set[str]) -> float:
+    """F1 of two sets; 1 where both are empty."""
+    return 2 * len(named & wanted) / (len(named) + len(wanted)) if named or wanted else 1.0
 
 
 def letter(answer: str) -> str | None:

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
+from eval.tasks.file_scores import names_in, set_f1
 from summarization.resolve import UserError
 
 NAME_BITS = 40
@@ -178,28 +179,20 @@ class Parents(_Graph):
 
 def official(answer: str, wanted: Collection[str]) -> float:
     """F1 of the nodes in the last line; 0 where it is not of the form asked for."""
-    listed = _LIST_AT_END.search(answer.split("\n")[-1])
-    return _f1(_names(listed[1]), set(wanted)) if listed else 0.0
+    found = _LIST_AT_END.search(answer.split("\n")[-1])
+    return set_f1(names_in(found[1]), set(wanted)) if found else 0.0
 
 
 def strict(answer: str, wanted: Collection[str]) -> float:
     """F1 of the nodes in the last list; 0 where more than twice as many are named as are wanted."""
     lists = _LISTS.findall(answer)
-    named = {name.strip("'\"`") for name in _names(lists[-1].lower())} if lists else set()
-    return _f1(named, set(wanted)) if len(named) <= 2 * len(set(wanted)) else 0.0
+    named = {name.strip("'\"`") for name in names_in(lists[-1].lower())} if lists else set()
+    return set_f1(named, set(wanted)) if len(named) <= 2 * len(set(wanted)) else 0.0
 
 
 _EDGE = re.compile(r"[0-9a-f]{10} -> [0-9a-f]{10}")
 _LIST_AT_END = re.compile(r"Final Answer:\s*\[(.*)\]\s*$", re.IGNORECASE)
 _LISTS = re.compile(r"Final Answer:[\s*]*\[([^\]]*)\]", re.IGNORECASE)
-
-
-def _names(listed: str) -> set[str]:
-    return {name.strip() for name in listed.split(",") if name.strip()}
-
-
-def _f1(named: set[str], wanted: set[str]) -> float:
-    return 2 * len(named & wanted) / (len(named) + len(wanted)) if named or wanted else 1.0
 
 
 def _edge(rng: random.Random, sources: range, targets: range) -> tuple[int, int]:

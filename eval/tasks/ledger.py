@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task
-from eval.tasks.match import plain_numbers
+from eval.tasks.match import plain_numbers, string_match_all
 from rollouts.environments.lexicon import PEOPLE
 from summarization.resolve import UserError
 
@@ -100,7 +100,7 @@ class Ledger(Task):
     def scores(self, answer: str) -> Mapping[str, float]:
         right = {name: self._balances.get(name, 0) for name in self._asked}
         return {
-            "official": sum(str(balance) in answer for balance in right.values()) / len(right),
+            "official": string_match_all(answer, [str(balance) for balance in right.values()]),
             "strict": strict(answer, right, (*self._matter, *self._others)),
         }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from eval.tasks.base import Ask, Task
+from eval.tasks.match import string_match_all
 from rollouts.environments.recall import TASK_KINDS, Plan, Recall
 from summarization.resolve import UserError, closest
 
@@ -70,9 +71,7 @@ class RecallTask(Task):
     def scores(self, answer: str) -> Mapping[str, float]:
         """``official``: the share of answers that stand in it somewhere; ``strict``: 0 if it names another as well."""
         self.recall.advance(answer)
-        said = answer.lower()
-        official = sum(wanted in said for wanted in self.answers()) / len(self.answers())
-        return {"official": official, "strict": float(self.recall.reward() or 0.0)}
+        return {"official": string_match_all(answer, self.answers()), "strict": float(self.recall.reward() or 0.0)}
 
     def _pages(self) -> int:
         """How many pages have the tokens asked for."""

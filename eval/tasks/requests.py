@@ -21,6 +21,7 @@ from difflib import SequenceMatcher
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
+from eval.tasks.file_scores import mrcr_official
 from rollouts.environments.lexicon import GOODS, OBJECTS, OWNERS, PLACES
 from summarization.resolve import UserError
 
@@ -98,7 +99,7 @@ class Requests(Task):
     def scores(self, answer: str) -> Mapping[str, float]:
         others = [reply for reply in self._replies if reply != self._replies[self._which]]
         return {
-            "official": official(answer, self.answers()[0], self._prefix),
+            "official": mrcr_official(answer, self.answers()[0], self._prefix),
             "strict": strict(answer, self._replies[self._which], self._prefix, others),
         }
 
@@ -111,13 +112,6 @@ class Requests(Task):
             form, topic = rng.choice(FORMS), rng.choice(TOPICS)
             if (form, topic) != (self._form, self._topic):
                 yield _turn(form, topic, _reply(rng, topic, self.options["lines"]))
-
-
-def official(answer: str, wanted: str, prefix: str) -> float:
-    """MRCR's published score, faults included; ``wanted`` begins with the prefix."""
-    if not answer.startswith(prefix):
-        return 0.0
-    return SequenceMatcher(None, answer.removeprefix(prefix), wanted.removeprefix(prefix)).ratio()
 
 
 def strict(answer: str, wanted: str, prefix: str, others: Sequence[str]) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
+from eval.tasks.file_scores import babilong_named
 from eval.tasks.haystack import filler
 from eval.tasks.small_worlds import OBJECTS, PLACES, World, story
 from rollouts.environments.lexicon import PEOPLE
@@ -251,11 +252,7 @@ def official(answer: str, wanted: Sequence[str], question: str, labels: Collecti
 
     Labels are found as substrings, case ignored, in what precedes the first full stop.
     """
-    said = answer.lower().partition(".")[0]
-    for tag in ("<context>", "<example>"):
-        said = said.partition(tag)[0]
-    named = {label for label in labels if label in said and label not in question.lower()}
-    return float(named == set(wanted))
+    return float(babilong_named(answer, question, labels) == set(wanted))
 
 
 def strict(answer: str, wanted: Sequence[str], question: str, labels: Collection[str]) -> float:

@@ -11,11 +11,7 @@ from eval.reading import Reading, replayed, task_class
 from eval.tasks.base import Ask, Task, cut, scattered
 from eval.tasks.known import BUILTIN, FORMATS
 from summarization.resolve import UserError
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
+from tests.eval.tasks.samples import words
 
 QUESTION = "which is the last line ?"
 

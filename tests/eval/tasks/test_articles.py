@@ -11,16 +11,9 @@ from eval.tasks.articles import OF_A_PERSON, OF_A_TOWN, Articles, Person, Single
 from eval.tasks.base import Ask, Count
 from summarization.metrics import held
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import quarters, words
 
 ALL = [SingleHop, TwoHop]
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def crude(text: str) -> int:
-    return max(1, len(text) // 4)
 
 
 def made(kind: type[Articles], seed: int = 0, tokens: int = 4000, count: Count = words) -> Articles:
@@ -28,7 +21,7 @@ def made(kind: type[Articles], seed: int = 0, tokens: int = 4000, count: Count =
 
 
 @pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("count", [words, crude])
+@pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("tokens", [1000, 8000, 100_000])
 def test_length_and_scores(kind: type[Articles], count: Count, tokens: int) -> None:
     for seed in range(3):
@@ -41,7 +34,7 @@ def test_length_and_scores(kind: type[Articles], count: Count, tokens: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_million_tokens(kind: type[Articles]) -> None:
-    assert abs(sum(map(crude, made(kind, tokens=1_000_000, count=crude).pieces())) / 1_000_000 - 1) <= 0.02
+    assert abs(sum(map(quarters, made(kind, tokens=1_000_000, count=quarters).pieces())) / 1_000_000 - 1) <= 0.02
 
 
 @pytest.mark.parametrize("kind", ALL)

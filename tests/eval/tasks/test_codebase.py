@@ -12,8 +12,9 @@ from eval.tasks.codebase import Codebase, named_functions, named_paths, only_val
 from eval.tasks.codebase_index import python_files, symbols
 from summarization.metrics import held
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import quarters, words
 
-COUNTERS = {"words": lambda text: len(text.split()), "letters": lambda text: max(1, len(text) // 4)}
+COUNTERS = {"words": words, "letters": quarters}
 
 
 def made(tokens=8_000, seed=0, count="words", **options):

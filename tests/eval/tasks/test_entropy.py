@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from eval.reading import Reading
-from eval.tasks.base import Ask
 from eval.tasks.entropy import Entropy
 from summarization.metrics import held
 from summarization.resolve import UserError
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def quarters(text: str) -> int:
-    return max(1, len(text) // 4)
-
-
-def ask(
-    seed: int = 0,
-    tokens: int = 1000,
-    count: Callable[[str], int] = words,
-    options: Mapping[str, object] | None = None,
-) -> Ask:
-    return Ask(seed, tokens, count, options or {})
+from tests.eval.tasks.samples import ask, quarters, words
 
 
 def codes(pieces: Iterable[str]) -> dict[str, str]:

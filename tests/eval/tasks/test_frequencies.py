@@ -12,16 +12,9 @@ import pytest
 from eval.tasks.base import Ask, Count, Task
 from eval.tasks.frequencies import NOUNS, CommonWords, FrequentWords, Scatter, _zeta
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import quarters, words
 
 ALL = [CommonWords, FrequentWords]
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def crude(text: str) -> int:
-    return max(1, len(text) // 4)
 
 
 def made(kind: type[Task], seed: int = 0, tokens: int = 8000, count: Count = words, **options: Any) -> Task:
@@ -36,7 +29,7 @@ def listed(pieces: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("count", [words, crude])
+@pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("tokens", [1000, 4096, 8000, 100_000])
 def test_length_and_scores(kind: type[Task], count: Count, tokens: int) -> None:
     for seed in range(3):
@@ -49,7 +42,7 @@ def test_length_and_scores(kind: type[Task], count: Count, tokens: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_million_tokens(kind: type[Task]) -> None:
-    assert abs(sum(map(crude, made(kind, tokens=1_000_000, count=crude).pieces())) / 1_000_000 - 1) <= 0.02
+    assert abs(sum(map(quarters, made(kind, tokens=1_000_000, count=quarters).pieces())) / 1_000_000 - 1) <= 0.02
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -64,7 +57,7 @@ def test_a_sample_follows_from_its_seed(kind: type[Task]) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "often", "seldom"), [(1000, 6, 1), (4096, 30, 3), (8000, 30, 3), (100_000, 30, 3)])
-@pytest.mark.parametrize("count", [words, crude])
+@pytest.mark.parametrize("count", [words, quarters])
 def test_common_words_stand_as_often_as_rulers(tokens: int, often: int, seldom: int, count: Count) -> None:
     task = made(CommonWords, 2, tokens, count)
     times = Counter(listed(list(task.pieces())))

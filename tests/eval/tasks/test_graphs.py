@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 
-from eval.tasks.base import Ask, Task
+from eval.tasks.base import Task
 from eval.tasks.graphs import BreadthFirst, Parents, official, strict
 from summarization.metrics import held
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import ask, quarters, words
 
 TASKS = (BreadthFirst, Parents)
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def quarters(text: str) -> int:
-    return max(1, len(text) // 4)
-
-
-def ask(
-    seed: int = 0,
-    tokens: int = 1000,
-    count: Callable[[str], int] = words,
-    options: Mapping[str, object] | None = None,
-) -> Ask:
-    return Ask(seed, tokens, count, options or {})
 
 
 def edges(text: str) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from eval.tasks.niah import (
 )
 from summarization.metrics import held
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import quarters, words
 
 ALL = [
     NiahSingle1,
@@ -32,14 +33,6 @@ ALL = [
     NiahMultiquery,
 ]
 SINGLE_VALUED = [kind for kind in ALL if kind is not NiahMultivalue]
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def crude(text: str) -> int:
-    return max(1, len(text) // 4)
 
 
 def made(kind: type[Needles], seed: int = 0, tokens: int = 2000, count: Count = words, **options: bool) -> Needles:
@@ -66,7 +59,7 @@ def test_the_parameters_are_rulers() -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("count", [words, crude])
+@pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("tokens", [1000, 8000, 100_000])
 def test_length_and_content(kind: type[Needles], count: Count, tokens: int) -> None:
     task = made(kind, tokens=tokens, count=count)
@@ -83,7 +76,7 @@ def test_length_and_content(kind: type[Needles], count: Count, tokens: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_million_tokens(kind: type[Needles]) -> None:
-    assert abs(sum(map(crude, made(kind, tokens=1_000_000, count=crude).pieces())) / 1_000_000 - 1) <= 0.02
+    assert abs(sum(map(quarters, made(kind, tokens=1_000_000, count=quarters).pieces())) / 1_000_000 - 1) <= 0.02
 
 
 @pytest.mark.parametrize("kind", ALL)

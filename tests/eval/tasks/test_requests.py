@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from difflib import SequenceMatcher
 
 import pytest
 
-from eval.tasks.base import Ask
-from eval.tasks.requests import LEAST, Requests, official, strict
+from eval.tasks.file_scores import mrcr_official as official
+from eval.tasks.requests import LEAST, Requests, strict
 from summarization.metrics import held
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import ask, quarters, words
 
 TURN = re.compile(r"User: write (.+)\nAssistant: ((?:.+\n?)+)")
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def quarters(text: str) -> int:
-    return max(1, len(text) // 4)
-
-
-def ask(
-    seed: int = 0,
-    tokens: int = 1000,
-    count: Callable[[str], int] = words,
-    options: Mapping[str, object] | None = None,
-) -> Ask:
-    return Ask(seed, tokens, count, options or {})
 
 
 def replies(text: str, question: str) -> list[str]:

@@ -12,14 +12,7 @@ from eval.tasks.base import Ask, Count
 from eval.tasks.tracking import VariableTracking
 from summarization.metrics import held
 from summarization.resolve import UserError
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def crude(text: str) -> int:
-    return max(1, len(text) // 4)
+from tests.eval.tasks.samples import quarters, words
 
 
 def made(seed: int = 0, tokens: int = 2000, count: Count = words, **options: Any) -> VariableTracking:
@@ -34,7 +27,7 @@ def solved(text: str, value: str) -> set[str]:
     return {name for name, what in held_by.items() if what == value}
 
 
-@pytest.mark.parametrize("count", [words, crude])
+@pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("tokens", [1000, 8000, 100_000])
 @pytest.mark.parametrize("options", [{}, {"chains": 3, "hops": 6}])
 def test_length_and_content(count: Count, tokens: int, options: dict[str, int]) -> None:
@@ -49,7 +42,7 @@ def test_length_and_content(count: Count, tokens: int, options: dict[str, int]) 
 
 @pytest.mark.slow
 def test_a_million_tokens() -> None:
-    assert abs(sum(map(crude, made(tokens=1_000_000, count=crude).pieces())) / 1_000_000 - 1) <= 0.02
+    assert abs(sum(map(quarters, made(tokens=1_000_000, count=quarters).pieces())) / 1_000_000 - 1) <= 0.02
 
 
 def test_ten_million_tokens_begin_at_once() -> None:

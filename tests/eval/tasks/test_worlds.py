@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from eval.tasks.base import Ask
 from eval.tasks.small_worlds import OBJECTS, PLACES
 from eval.tasks.worlds import NAMES, Counting, Lists, OneFact, SmallWorld, ThreeFacts, TwoFacts, YesNo, official, strict
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import ask, quarters, words
 
 TASKS = (OneFact, TwoFacts, ThreeFacts, YesNo, Counting, Lists)
 EVENT = re.compile(
@@ -21,23 +22,6 @@ EVENT = re.compile(
     r"|(took|picked up|grabbed|dropped|put down|left) the (\w+) there"
     r"|(?:gave|handed|passed) the (\w+) to (\w+))\."
 )
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def quarters(text: str) -> int:
-    return max(1, len(text) // 4)
-
-
-def ask(
-    seed: int = 0,
-    tokens: int = 1000,
-    count: Callable[[str], int] = words,
-    options: Mapping[str, object] | None = None,
-) -> Ask:
-    return Ask(seed, tokens, count, options or {})
 
 
 def solved(text: str, question: str) -> str:
