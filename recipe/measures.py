@@ -35,6 +35,8 @@ def episode_metrics(episodes: Sequence[EpisodeCredit], groups: Sequence[GroupCre
             figures[f"rollout/{status.value}"] = share
     for name in ("acts", "compactions", "tokens_forwarded", "peak_context"):
         figures[f"rollout/{name}"] = mean([episode.metrics.get(name, 0.0) for episode in episodes])
+    counts = [episode.metrics.get("compactions", 0.0) for episode in episodes]
+    figures["rollout/compactions_min"] = min(counts, default=math.nan)
     own = sorted({name for e in episodes for name in e.metrics if name.startswith("environment/")})
     for name in own:
         figures[f"rollout/{name.removeprefix('environment/')}"] = mean(
@@ -50,7 +52,7 @@ def episode_metrics(episodes: Sequence[EpisodeCredit], groups: Sequence[GroupCre
         figures[f"{kind.value}/cut_off_share"] = cut_off / len(turns) if turns else math.nan
     retained = [episode.retention for episode in episodes if episode.retention is not None]
     figures["summary/retention"] = mean(retained)
-    compactions = sum(episode.metrics.get("compactions", 0.0) for episode in episodes)
+    compactions = math.fsum(counts)
     figures["summary/malformed_share"] = (
         sum(episode.malformed for episode in episodes) / compactions if compactions else math.nan
     )
@@ -69,7 +71,7 @@ def mismatch(log_ratios: torch.Tensor, cap: float) -> dict[str, Weighted]:
 
     Returns:
         ``mismatch/kl``: the estimate r - 1 - log r of KL(sampler || trainer), http://joschu.net/blog/kl-approx.html;
-        ``mismatch/p99_max``: the 99th percentile of the absolute differences (over ranks, the largest);
+        ``mismatch/p99``: the 99th percentile of the absolute differences (over ranks, the largest);
         ``mismatch/truncated_share``: share of tokens whose weight passes the cap.
     """
     if not log_ratios.numel():
@@ -78,7 +80,7 @@ def mismatch(log_ratios: torch.Tensor, cap: float) -> dict[str, Weighted]:
     ordered = log_ratios.abs().sort().values
     return {
         "mismatch/kl": [(float((ratios - 1 - log_ratios).mean()), count)],
-        "mismatch/p99_max": [(float(ordered[math.ceil(0.99 * len(ordered)) - 1]), count)],
+        "mismatch/p99": [(float(ordered[math.ceil(0.99 * len(ordered)) - 1]), count)],
         "mismatch/truncated_share": [(float((ratios > cap).double().mean()), count)],
     }
 
@@ -91,7 +93,7 @@ def over_ranks(everyone: Sequence[Mapping[str, Weighted]]) -> dict[str, float]:
         values, weight = [value for value, _ in pairs], math.fsum(weight for _, weight in pairs)
         if not pairs:
             figures[name] = math.nan
-        elif name.endswith(("min", "max")):
+        elif name.endswith(("min", "max", "p99")):
             figures[name] = min(values) if name.endswith("min") else max(values)
         else:
             figures[name] = math.fsum(v * w for v, w in pairs) / weight if weight else 0.0

@@ -37,6 +37,11 @@ class _Selection:
     chosen: torch.Tensor
 
 
+def _only_at_the_end(mask: torch.Tensor) -> bool:
+    """Whether padding stands on the right only, in every row of a mask (B, T)."""
+    return mask.dim() == 2 and not bool((mask[:, 1:] > mask[:, :-1]).any())
+
+
 class _LabelledOnly:
     """The hooks of one model; see :func:`score_where_labelled`."""
 
@@ -62,6 +67,10 @@ class _LabelledOnly:
             kwargs["position_ids"] = (real.cumsum(1) - 1)[real][None]
             kwargs["attention_mask"] = None
             selected, aligned = wanted[real], targets[real]
+        elif kwargs.get("attention_mask") is not None and _only_at_the_end(kwargs["attention_mask"]):
+            # Attention is causal, so nothing that is scored sees padding on its right: without holes in the mask,
+            # transformers makes no mask of (T, T) entries, and attention takes its fast kernel.
+            kwargs["attention_mask"] = torch.ones_like(kwargs["attention_mask"])
         chosen = selected.flatten().nonzero().squeeze(1)
         # A forward without a label still has to hang on the model, so that its gradient is zero and not missing.
         chosen = chosen if len(chosen) else chosen.new_zeros(1)

@@ -43,6 +43,7 @@ def test_rewards_and_shares_are_over_episodes() -> None:
     assert figures["rollout/out_of_turns"] == 0.25
     assert "rollout/timed_out" not in figures
     assert figures["rollout/compactions"] == 1.0
+    assert figures["rollout/compactions_min"] == 0.0
     assert figures["summary/tokens"] == 4.0
     assert figures["act/tokens"] == 2.0
     assert figures["summary/malformed_share"] == 1.0
@@ -105,7 +106,7 @@ def test_the_mismatch_is_nil_where_both_compute_alike() -> None:
     figures = mismatch(torch.zeros(10), cap=2.0)
     assert {name: pairs[0][0] for name, pairs in figures.items()} == {
         "mismatch/kl": 0.0,
-        "mismatch/p99_max": 0.0,
+        "mismatch/p99": 0.0,
         "mismatch/truncated_share": 0.0,
     }
     assert mismatch(torch.zeros(0), cap=2.0) == {}
@@ -116,7 +117,7 @@ def test_the_mismatch_by_its_definition() -> None:
     figures = mismatch(ratios[torch.randperm(251, generator=torch.Generator().manual_seed(0))], cap=2.0)
     values = ratios.tolist()
     assert figures["mismatch/kl"][0][0] == pytest.approx(sum(math.exp(x) - 1 - x for x in values) / 251, abs=1e-6)
-    assert figures["mismatch/p99_max"][0][0] == pytest.approx(1.48)
+    assert figures["mismatch/p99"][0][0] == pytest.approx(1.48)
     assert figures["mismatch/truncated_share"][0] == (pytest.approx(sum(math.exp(x) > 2 for x in values) / 251), 251.0)
 
 
