@@ -7,11 +7,14 @@ completions on the right. A micro-batch is cut from it by a budget of tokens and
                 [prompt....|completion.....]                    [shared|rest.....................]
                 [......prom|completion.....]                    [shared|rest................]....
 
-so that padding stands on the right only, and only up to the longest row of the micro-batch.
+so that padding stands on the right only, and only up to the longest row of the micro-batch. Rows that begin alike go
+together, so that what they share is forwarded once: the first segments of a task's attempts up to their first sample,
+and all other segments of it up to their summaries.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,14 +25,20 @@ from rollouts.episode import Episode, Segment
 Batch = dict[str, torch.Tensor]
 MOST_PADDING = 0.1
 """The share of a micro-batch that may be padding."""
+LEAST_SHARED = 0.05
+"""The share of a micro-batch that a common prefix must save to be forwarded by itself."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One training row: a segment and an advantage for each of its completion tokens, (T,)."""
+    """One training row: a segment and an advantage for each of its completion tokens, (T,).
+
+    ``kin`` is equal for rows that begin alike: first segments of one task, or later ones.
+    """
 
     segment: Segment
     advantages: tuple[float, ...]
+    kin: int = 0
 
 
 def rows_of(episode: Episode, turn_advantages: Sequence[float]) -> list[Row]:
@@ -49,8 +58,14 @@ def rows_of(episode: Episode, turn_advantages: Sequence[float]) -> list[Row]:
             advantages += [0.0] * len(turn.appended_ids)
             advantages += [next(remaining) if turn.trained else 0.0] * len(turn.sampled_ids)
         if segment.sampled_tokens:
-            rows.append(Row(segment, tuple(advantages)))
+            rows.append(Row(segment, tuple(advantages), _kin(episode, segment)))
     return rows
+
+
+def _kin(episode: Episode, segment: Segment) -> int:
+    """A number for the opening of an episode and for whether a segment is its first; equal on every rank."""
+    opening = episode.segments[0]
+    return zlib.crc32(repr((opening.prompt_ids, segment is opening)).encode())
 
 
 def assert_exactly_once(episodes: Sequence[Episode], rows: Sequence[Row]) -> None:
@@ -87,7 +102,7 @@ def collate(rows: Sequence[Row], count: int, pad_id: int, device: torch.device |
 
     Returns:
         ``prompt_ids``, ``prompt_mask`` (R, P); ``completion_ids``, ``completion_mask``, ``tool_mask``, ``advantages``,
-        ``sampling_logps`` (R, T). A row of padding has one prompt token and one completion token, both masked from the
+        ``sampling_logps`` (R, T), ``kin`` (R,). A row of padding has one prompt token and one completion token, both masked from the
         loss, so that a forward pass over it is defined.
     """
     if len(rows) > count:
@@ -102,6 +117,7 @@ def collate(rows: Sequence[Row], count: int, pad_id: int, device: torch.device |
         "tool_mask": torch.zeros((count, completion), dtype=torch.long),
         "advantages": torch.zeros((count, completion)),
         "sampling_logps": torch.zeros((count, completion)),
+        "kin": torch.zeros(count, dtype=torch.long),
     }
     for index, row in enumerate(rows):
         segment, p, t = row.segment, len(row.segment.prompt_ids), len(row.segment.completion_ids)
@@ -112,6 +128,7 @@ def collate(rows: Sequence[Row], count: int, pad_id: int, device: torch.device |
         batch["tool_mask"][index, :t] = torch.tensor(segment.loss_mask)
         batch["advantages"][index, :t] = torch.tensor(row.advantages)
         batch["sampling_logps"][index, :t] = torch.tensor(segment.logprobs)
+        batch["kin"][index] = row.kin
     batch["prompt_mask"][len(rows) :, -1] = 1
     batch["completion_mask"][len(rows) :, 0] = 1
     return {name: tensor.to(device) for name, tensor in batch.items()}
@@ -127,6 +144,7 @@ class MicroBatch:
         tokens: Tokens forwarded, padding left out.
         padding: Padding forwarded.
         sampled: Tokens that are trained.
+        shared: Leading tokens, equal in all rows and not trained, that are forwarded once.
     """
 
     batch: Batch
@@ -134,9 +152,12 @@ class MicroBatch:
     tokens: int
     padding: int
     sampled: int
+    shared: int = 0
 
 
-def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idle: bool) -> Iterator[MicroBatch]:
+def micro_batches(
+    batch: Mapping[str, torch.Tensor], token_budget: int, skip_idle: bool, share: bool = False
+) -> Iterator[MicroBatch]:
     """Cut a batch into micro-batches of at most ``token_budget`` tokens, padding included (or of one row).
 
     Rows of similar length go together: a micro-batch also ends where a tenth of it would be padding.
@@ -145,22 +166,25 @@ def micro_batches(batch: Mapping[str, torch.Tensor], token_budget: int, skip_idl
         batch: As :func:`collate` returns it, perhaps with more (R, T) tensors.
         token_budget: Rows times the longest of them.
         skip_idle: Leave out rows in which every advantage is zero, since they have no gradient.
+        share: Keep rows that begin alike together and apart from others, and have their common prefix forwarded once.
     """
     mask = batch["completion_mask"] * batch["tool_mask"]
     wanted = ((batch["advantages"] * mask) != 0).any(1) if skip_idle else mask.any(1)
     prompts, lengths = batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1)
     totals = (prompts + lengths).tolist()
-    order = sorted((index for index in range(len(totals)) if wanted[index]), key=lambda index: totals[index])
+    kin = batch["kin"].tolist() if share else [0] * len(totals)
+    order = sorted((i for i in range(len(totals)) if wanted[i]), key=lambda i: (kin[i], totals[i]))
     start = 0
     while start < len(order):
         end, tokens = start + 1, totals[order[start]]
         while end < len(order):
             longest = totals[order[end]]
             area, tokens = (end + 1 - start) * longest, tokens + longest
-            if area > token_budget or area - tokens > MOST_PADDING * area:
+            if kin[order[end]] != kin[order[start]] or area > token_budget or area - tokens > MOST_PADDING * area:
                 break
             end += 1
-        yield _cut(batch, order[start:end])
+        chunk = _cut(batch, order[start:end])
+        yield _shared(chunk) if share else chunk
         start = end
 
 
@@ -195,10 +219,27 @@ def _cut(batch: Mapping[str, torch.Tensor], rows: list[int]) -> MicroBatch:
                 filling = torch.zeros_like(batch["prompt_ids"], dtype=tensor.dtype)
                 cut[name] = moved(filling, tensor)[:, shared:]
             else:
-                cut[name] = tensor
+                cut[name] = tensor[index] if tensor.dim() == 1 else tensor
     tokens = int(real.sum())
     sampled = int((cut["completion_mask"] * cut["tool_mask"]).sum())
     return MicroBatch(cut, tuple(rows), tokens, real.numel() - tokens, sampled)
+
+
+def _shared(chunk: MicroBatch) -> MicroBatch:
+    """The micro-batch with the prefix that its rows share, where that saves enough.
+
+    The last token before the first trained one is no part of it: its hidden state predicts what is trained.
+    """
+    ids = torch.cat([chunk.batch["prompt_ids"], chunk.batch["completion_ids"]], 1)  # (B, width)
+    trained = torch.zeros_like(ids)
+    trained[:, -chunk.batch["tool_mask"].size(1) :] = chunk.batch["completion_mask"] * chunk.batch["tool_mask"]
+    real = torch.cat([chunk.batch["prompt_mask"], chunk.batch["completion_mask"]], 1).bool()
+    common = ((ids == ids[:1]) & real).all(0)[:-1] & ~trained[:, 1:].any(0)  # (width - 1,)
+    shared = int(common.long().cumprod(0).sum())
+    saved = shared * (ids.size(0) - 1)
+    if saved < LEAST_SHARED * ids.numel():
+        return chunk
+    return replace(chunk, tokens=chunk.tokens - saved, shared=shared)
 
 
 def idle_micro_batch(batch: Mapping[str, torch.Tensor]) -> MicroBatch:

@@ -300,6 +300,13 @@ class TrainingConfig(GRPOConfig):
         default=True,
         metadata={"help": "Rows whose advantages are all zero are not forwarded (entropy leaves them out)."},
     )
+    share_prefixes: bool = field(
+        default=True,
+        metadata={
+            "help": "What the rows of a task share (its prompt, and up to the first sample all else) is forwarded once "
+            "in training, where the model and the launch allow it."
+        },
+    )
     importance_correction: str = field(
         default="none", metadata={"help": "`token`: truncated importance weights, trainer over sampler; or `none`."}
     )

@@ -9,7 +9,13 @@ transformers reads as separate sequences::
              [b b b b b]   positions    0 1 2 0 1 2 3 4 0 1 2 3
              [c c c c .]
 
-What comes back has the shape that TRL expects, (B, T-1), in both layouts.
+A prefix that all rows share can be forwarded once, and its keys and values are then read by every row (the gradient
+flows back through them, summed over the rows)::
+
+    shared   [p p p] -> keys, values of p      each row   [a a a .]
+                                                          [b b b b]
+
+What comes back has the shape that TRL expects, (B, T-1), in every layout.
 """
 
 from __future__ import annotations
@@ -19,7 +25,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 IGNORED = -100
 
@@ -42,6 +49,22 @@ def _only_at_the_end(mask: torch.Tensor) -> bool:
     return mask.dim() == 2 and not bool((mask[:, 1:] > mask[:, :-1]).any())
 
 
+def _keys_and_values(model: Any, prefix: torch.Tensor, rows: int) -> DynamicCache:
+    """The cache of a prefix (1, P), once for each of ``rows``, with the gradient."""
+    cache = DynamicCache(config=model.config)
+    model.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
+    cache.batch_repeat_interleave(rows)
+    return cache
+
+
+def can_share_prefixes(model: PreTrainedModel) -> bool:
+    """Whether rows can read the keys and values of a prefix: every layer attends to all that was before, and none of
+    the kernels at work wants rows laid end to end."""
+    layers = DynamicCache(config=model.config).layers
+    plain = all(type(layer) is DynamicLayer for layer in layers)
+    return plain and "flash" not in (model.config._attn_implementation or "")
+
+
 class _LabelledOnly:
     """The hooks of one model; see :func:`score_where_labelled`."""
 
@@ -55,6 +78,7 @@ class _LabelledOnly:
         if not kwargs.get("fused_lm_head") or kwargs.get("labels") is None:
             return None
         kwargs = dict(kwargs)
+        shared = kwargs.pop("shared_prefix", 0)
         labels = kwargs.pop("labels")  # (B, T)
         targets = labels.roll(-1, 1)
         targets[:, -1] = IGNORED
@@ -71,6 +95,11 @@ class _LabelledOnly:
             # Attention is causal, so nothing that is scored sees padding on its right: without holes in the mask,
             # transformers makes no mask of (T, T) entries, and attention takes its fast kernel.
             kwargs["attention_mask"] = torch.ones_like(kwargs["attention_mask"])
+            if shared:
+                ids = kwargs["input_ids"]
+                kwargs["past_key_values"] = _keys_and_values(model, ids[:1, :shared], ids.size(0))
+                kwargs["input_ids"] = ids[:, shared:]
+                selected, aligned = wanted[:, shared:], targets[:, shared:]
         chosen = selected.flatten().nonzero().squeeze(1)
         # A forward without a label still has to hang on the model, so that its gradient is zero and not missing.
         chosen = chosen if len(chosen) else chosen.new_zeros(1)

@@ -28,7 +28,7 @@ from recipe.batching import MicroBatch, assert_exactly_once, collate, idle_micro
 from recipe.config import CreditArguments, TrainingConfig
 from recipe.credit import BUILTIN, CreditRule, EpisodeCredit, GroupCredit, Penalties, credit_group, lighten
 from recipe.measures import episode_metrics, mismatch, over_ranks
-from recipe.scoring import score_where_labelled
+from recipe.scoring import can_share_prefixes, score_where_labelled
 from rollouts.episode import Episode
 from rollouts.jobs import attempts_of, task_id
 from summarization.resolve import UserError, resolve
@@ -190,6 +190,14 @@ class SelfSummarizationTrainer(GRPOTrainer):
         """Whether rows without advantage have no gradient at all."""
         return self.args.skip_idle_rows and self.beta == 0.0
 
+    @property
+    def _may_share(self) -> bool:
+        """Whether what rows share may be forwarded once. Split weights are gathered for one forward pass of the whole
+        model at a time, and checkpointed layers keep no keys and values."""
+        split = self.is_fsdp_enabled or self.is_deepspeed_enabled or self.args.gradient_checkpointing
+        model = cast(PreTrainedModel, self.accelerator.unwrap_model(self.model))
+        return self.args.share_prefixes and not split and can_share_prefixes(model)
+
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
@@ -215,12 +223,12 @@ class SelfSummarizationTrainer(GRPOTrainer):
         """As many on every rank, since a forward pass may be a collective operation; at least one."""
         # DeepSpeed takes a step at every backward pass outside of accumulation, so there one pass must do.
         budget = sys.maxsize if self.is_deepspeed_enabled else self.args.token_budget
-        chunks = list(micro_batches(inputs, budget, skip_idle=self._may_skip))
+        chunks = list(micro_batches(inputs, budget, skip_idle=self._may_skip, share=self._may_share))
         most = max(1, *gather_object([len(chunks)]))
         return chunks + [idle_micro_batch(inputs)] * (most - len(chunks))
 
     def _chunk_loss(self, model: Any, chunk: MicroBatch, scorers: list[_ScoreSampledOnly]) -> torch.Tensor:
-        scorer = _ScoreSampledOnly(model, chunk.batch, self.args.importance_correction, self.args.importance_cap)
+        scorer = _ScoreSampledOnly(model, chunk, self.args.importance_correction, self.args.importance_cap)
         scorers.append(scorer)
         return self._compute_loss(scorer, chunk.batch)
 
@@ -278,15 +286,16 @@ class _ScoreSampledOnly:
         log_ratios: Trainer's minus sampler's log-probability of each sampled token, (N,).
     """
 
-    def __init__(self, model: Any, batch: dict[str, torch.Tensor], correction: str, cap: float) -> None:
-        self.model, self.batch, self.correction, self.cap = model, batch, correction, cap
+    def __init__(self, model: Any, chunk: MicroBatch, correction: str, cap: float) -> None:
+        self.model, self.batch, self.correction, self.cap = model, chunk.batch, correction, cap
+        self.shared = {"shared_prefix": chunk.shared} if chunk.shared else {}
         self.log_ratios = torch.zeros(0)
 
     def __call__(self, *, labels: torch.Tensor, **inputs: Any) -> Any:
         mask = (self.batch["completion_mask"] * self.batch["tool_mask"]).bool()  # (B, T)
         width = mask.size(1)
         labels[:, -width:] = labels[:, -width:].masked_fill(~mask, -100)
-        outputs = self.model(labels=labels, **inputs)
+        outputs = self.model(labels=labels, **inputs, **self.shared)
         with torch.no_grad():
             log_ratios = outputs.log_probs[:, -width:].float() - self.batch["sampling_logps"]
             self.log_ratios = log_ratios[mask].cpu()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from recipe import trainer as trainer_module
+from recipe.config import TrainingConfig
 from recipe.scoring import score_where_labelled
 from recipe.trainer import check_trl
 from rollouts.episode import Episode
@@ -96,6 +98,32 @@ def test_cutting_is_invisible(
     assert trainer.state.log_history[0]["loss"] == pytest.approx(reference[1], abs=1e-6)
 
 
+@pytest.mark.parametrize("changes", [{}, {"token_budget": 300}, {"share_prefixes": False}], ids=str)
+def test_what_rows_share_is_forwarded_once_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """Attempts at a task open alike, up to the first sample of the first segment."""
+    seen: list[int] = []
+    whole = trainer_module.micro_batches
+
+    def watched(*args: Any, **options: Any) -> Any:
+        for chunk in whole(*args, **options):
+            seen.append(chunk.shared)
+            yield chunk
+
+    monkeypatch.setattr(trainer_module, "micro_batches", watched)
+    collector = Recorded(opening=30, page=40)
+    trainer = trained(tmp_path, collector, **changes)
+    weights, loss = after_reference(collector.batches[0])
+    assert furthest(parameters(trainer.model), weights) < 1e-6
+    assert furthest(parameters(small_policy().model), weights) > 1e-4
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(loss, abs=1e-6)
+    # A first segment shares opening and page, up to the token that predicts the first sampled one; others the opening.
+    assert {shared > 60 for shared in seen if shared} == (
+        {True, False} if changes.get("share_prefixes", True) else set()
+    )
+
+
 def on_two_processes(folder: Path, per_device: int, accumulation: int, *more: str) -> dict[str, torch.Tensor]:
     """The weights that two gloo processes end with, started as the README does."""
     saved = folder / f"{per_device}.pt"
@@ -150,10 +178,12 @@ def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:
     policy = saved_policy(folder)
     segments = [episode.segments[0] for episode in batch]
     config = settings(folder, **changes)
-    ours = ("token_budget", "skip_idle_rows", "importance_correction", "importance_cap")
+    own = {field.name for field in dataclasses.fields(TrainingConfig)} - {
+        f.name for f in dataclasses.fields(GRPOConfig)
+    }
     # to_dict adds what it derived; the generation batch must be derived anew.
     fields = {
-        k: v for k, v in config.to_dict().items() if k not in (*ours, "steps_per_generation", "generation_batch_size")
+        k: v for k, v in config.to_dict().items() if k not in {*own, "steps_per_generation", "generation_batch_size"}
     }
 
     def rollout(prompts: list[Any], _: GRPOTrainer) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,23 @@ def random_episode(
     segments: tuple[int, int] = (1, 4),
     turns: tuple[int, int] = (1, 3),
     flat_odd: bool = False,
+    opening: int = 0,
+    page: int = 0,
 ) -> Episode:
     """An episode that depends on its arguments alone; its reward is 0, 1 or a half.
 
-    With ``flat_odd`` all attempts at a task of odd number earn the same, so that its group has no advantage.
+    With ``flat_odd`` all attempts at a task of odd number earn the same, so that its group has no advantage. With
+    ``opening`` all its segments begin with that many tokens of the task, and the first one with a page of it too.
     """
     rng = random.Random(f"{task}/{attempt}/{seed}")
     count = rng.randint(*segments)
     made = tuple(random_segment(rng, index == count - 1, rng.randint(*turns)) for index in range(count))
+    if opening:
+        common = random.Random(str(task))
+        start, read = (tuple(common.randrange(10, 600) for _ in range(size)) for size in (opening, page))
+        first, *later = made
+        first = Segment(start, (replace(first.turns[0], appended_ids=read), *first.turns[1:]))
+        made = (first, *(Segment((*start, *s.prompt_ids), s.turns) for s in later))
     compactions = tuple(Compaction(index, 20, 10, "") for index in range(count - 1))
     reward = 1.0 if flat_odd and task["row"] % 2 else rng.choice((0.0, 0.5, 1.0))
     metrics = {"acts": 1.0, "compactions": count - 1.0, "tokens_forwarded": 1.0, "peak_context": 1.0}
