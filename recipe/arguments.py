@@ -55,6 +55,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     # TrlParser looks for '--config' alone, and would pass over '--config=FILE' without reading the file.
     argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     source = "command line"
+    if not argv or not argv[0].startswith("-"):
+        given = f", not just '{argv[0]}'" if argv else ""
+        raise UserError(f"--config: name a YAML file, such as --config configs/quickstart.yaml{given}")
     if "--config" in argv:
         at = argv.index("--config")
         if at + 1 >= len(argv):

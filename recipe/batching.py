@@ -102,8 +102,8 @@ def collate(rows: Sequence[Row], count: int, pad_id: int, device: torch.device |
 
     Returns:
         ``prompt_ids``, ``prompt_mask`` (R, P); ``completion_ids``, ``completion_mask``, ``tool_mask``, ``advantages``,
-        ``sampling_logps`` (R, T), ``kin`` (R,). A row of padding has one prompt token and one completion token, both masked from the
-        loss, so that a forward pass over it is defined.
+        ``sampling_logps`` (R, T), ``kin`` (R,). A row of padding has one prompt token and one completion token, both
+        masked from the loss, so that a forward pass over it is defined.
     """
     if len(rows) > count:
         raise AssertionError(f"{len(rows)} rows do not fit into {count}")

@@ -27,6 +27,11 @@ LEFT_ALONE = {
     "mask_truncated_completions": (False, "it looks at rows; for unfinished episodes, set unfinished: mask_loss"),
     "use_liger_kernel": (False, "its loss bypasses the one that is cut into micro-batches"),
     "use_vllm": (False, "episodes are sampled by the embedded transformers engine"),
+    "top_k": (0, "episodes are sampled from the whole distribution, which the loss scores"),
+    "top_p": (1.0, "episodes are sampled from the whole distribution, which the loss scores"),
+    "min_p": (None, "episodes are sampled from the whole distribution, which the loss scores"),
+    "repetition_penalty": (1.0, "episodes are sampled from the policy itself, which the loss scores"),
+    "resume_from_checkpoint": (None, "a run goes on by itself from what is in its output_dir"),
     "eval_strategy": ("no", "held-out tasks are evaluated by eval_every"),
 }
 PRECISIONS = ("auto", "fp32", "bf16")
@@ -324,8 +329,10 @@ class TrainingConfig(GRPOConfig):
             refuse("num_generations", self.num_generations, "a group needs at least 2 episodes to have a baseline")
         if self.scale_rewards not in ("none", "group"):
             refuse("scale_rewards", self.scale_rewards, "baseline and deviation are of one group; use none or group")
-        _at_least(self, 1, "token_budget")
-        _at_least(self, 0, "beta")
+        _at_least(self, 1, "token_budget", "per_device_train_batch_size", "gradient_accumulation_steps")
+        _at_least(self, 0, "beta", "learning_rate", "weight_decay", "seed")
+        if not 0 < self.temperature < math.inf:
+            refuse("temperature", self.temperature, "the loss divides by it, and sampling must vary; set it above 0")
         if not self.importance_cap > 0:
             refuse("importance_cap", self.importance_cap, "must be a number above 0")
         for name, (only, reason) in LEFT_ALONE.items():

@@ -28,6 +28,8 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from rollouts.engines.transformers import cache_argument
+
 IGNORED = -100
 
 
@@ -52,7 +54,7 @@ def _only_at_the_end(mask: torch.Tensor) -> bool:
 def _keys_and_values(model: Any, prefix: torch.Tensor, rows: int) -> DynamicCache:
     """The cache of a prefix (1, P), once for each of ``rows``, with the gradient."""
     cache = DynamicCache(config=model.config)
-    model.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
+    model.base_model(input_ids=prefix, use_cache=True, **{cache_argument(model.base_model): cache})
     cache.batch_repeat_interleave(rows)
     return cache
 
@@ -97,7 +99,7 @@ class _LabelledOnly:
             kwargs["attention_mask"] = torch.ones_like(kwargs["attention_mask"])
             if shared:
                 ids = kwargs["input_ids"]
-                kwargs["past_key_values"] = _keys_and_values(model, ids[:1, :shared], ids.size(0))
+                kwargs[cache_argument(model)] = _keys_and_values(model, ids[:1, :shared], ids.size(0))
                 kwargs["input_ids"] = ids[:, shared:]
                 selected, aligned = wanted[:, shared:], targets[:, shared:]
         chosen = selected.flatten().nonzero().squeeze(1)

@@ -7,28 +7,31 @@ output_dir/
   grpo/checkpoint-N/     what a cut run resumes from
   policy/                the policy after GRPO: loads with AutoModelForCausalLM
   eval/                  finished evaluation cells, one a file
+  seconds.json           what each stage took
   report.json, report.md, report.png
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from accelerate import PartialState
 from datasets import Dataset
 from rich.console import Console
 from transformers import PrinterCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from eval.results import Cell
 from recipe.arguments import Arguments
+from recipe.checkpoints import last_whole_checkpoint
 from recipe.credit import BUILTIN as CREDIT_RULES
 from recipe.evaluation import EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
@@ -40,6 +43,7 @@ from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import tasks
+from rollouts.episode import Status
 from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, jobs
 from rollouts.policies.load import Policy
@@ -98,6 +102,7 @@ class Run:
     def __init__(self, arguments: Arguments) -> None:
         quiet()
         self.arguments = arguments
+        self.running: tuple[str, float] | None = None
         self.folder = arguments.output_dir
         self.main = arguments.training.process_index == 0
         self.console = Console(quiet=not self.main)
@@ -107,6 +112,7 @@ class Run:
         check_tasks(arguments)
         if "grpo" in arguments.stages.stages:
             check_whole_copy()
+            self.check_batch()
         if "midtrain" in arguments.stages.stages:
             check_demonstrable(arguments.episodes, arguments.compaction)
         self.policy = load_policy(arguments.policy)
@@ -130,11 +136,38 @@ class Run:
         a, cells = self.arguments, self.folder / "eval"
         return HeldOut(self.renderer, self.environment, a.episodes, a.stages, bool(a.training.bf16), cells)
 
+    def check_batch(self) -> None:
+        """Refuse fewer tasks than one batch takes: TRL would train no step and say so in passing.
+
+        Raises:
+            UserError: There are fewer.
+        """
+        training, episodes = self.arguments.training, self.arguments.episodes
+        needed = cast(int, training.generation_batch_size) // cast(int, training.num_generations)
+        found = episodes.train_tasks if episodes.train_file is None else len(self.train_tasks(needed))
+        if found < needed:
+            held = f"train_tasks is {found}" if episodes.train_file is None else f"{episodes.train_file} holds {found}"
+            raise UserError(
+                f"{held}: a batch of {training.generation_batch_size} episodes in groups of {training.num_generations} "
+                f"takes {needed} tasks; give more, or lower per_device_train_batch_size"
+            )
+
     def open_one_episode(self) -> None:
-        """Reset one environment and render its first prompt, so that what cannot work is refused before training."""
+        """Reset one environment and render its first prompt, so that what cannot work is refused before training.
+
+        Raises:
+            UserError: The window is too small, or the environment fails.
+        """
         for task in self.train_tasks(1):
             for job in jobs([task], self.environment, self.strategy, seed=0):
-                next(play(job, self.renderer, self.arguments.episodes.limits()), None)
+                try:
+                    next(play(job, self.renderer, self.arguments.episodes.limits()))
+                except StopIteration as stop:
+                    if stop.value.status is Status.ENVIRONMENT_ERROR:
+                        raise UserError(
+                            f"environment is '{self.arguments.episodes.environment}': its first episode failed "
+                            f"({stop.value.error}); correct it, or the task row that it was given"
+                        ) from stop
 
     def train_tasks(self, count: int) -> list[dict[str, Any]]:
         """The first ``count`` training tasks, drawn or read.
@@ -186,13 +219,12 @@ class Run:
     def midtrain(self) -> None:
         """Stage 1. Refuses to go on where the policy cannot copy or look up."""
         a, folder = self.arguments, self.folder / "midtrain"
-        began = time.monotonic()
         if not (folder / "skills.json").is_file():
             self.console.rule("mid-training")
             count = a.stages.midtrain_steps * a.stages.midtrain_batch
             self.console.print(f"midtrain  writing {count:,} demonstrations", highlight=False)
             progress = Progress("midtrain", self.folder / "history.jsonl", self.console)
-            checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+            checkpoint = last_whole_checkpoint(folder, self.console)
             midtrain(
                 self.policy,
                 self.renderer,
@@ -207,11 +239,11 @@ class Run:
             )
             drills = held_out_drills(self.renderer, a.episodes, a.compaction, 100, a.training.seed)
             skills = measure_skills(self.policy, self.renderer, drills)
-            seconds = time.monotonic() - began
             if self.main:
-                write_atomically(folder / "skills.json", json.dumps({**asdict(skills), "seconds": seconds}).encode())
+                write_atomically(folder / "skills.json", json.dumps(asdict(skills)).encode())
             PartialState().wait_for_everyone()
-        skills = Skills(**{k: v for k, v in json.loads((folder / "skills.json").read_text()).items() if k != "seconds"})
+        found = json.loads((folder / "skills.json").read_text())
+        skills = Skills(found["copying"], found["lookup"])
         self.console.print(f"copying {skills.copying:.3f}, lookup {skills.lookup:.3f} (shares of tokens right)")
         least = a.stages.midtrain_least_accuracy
         if min(skills.copying, skills.lookup) < least:
@@ -226,7 +258,6 @@ class Run:
         a, final = self.arguments, self.folder / "policy"
         if (final / "done.json").is_file():
             return
-        began = time.monotonic()
         self.console.rule("GRPO with self-summarization")
         policy = self.before()
         args = a.training
@@ -257,20 +288,17 @@ class Run:
         if evaluation is not None:
             evaluation.trainer = trainer
         trainer.remove_callback(PrinterCallback)
-        grpo = Path(args.output_dir)
-        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(grpo)) if grpo.is_dir() else None)
+        trainer.train(resume_from_checkpoint=last_whole_checkpoint(Path(args.output_dir), self.console))
         trainer.save_model(str(final))
         if self.main:
             self.save_transcripts(collector)
-            seconds = {"seconds": time.monotonic() - began}
-            write_atomically(final / "done.json", json.dumps(seconds).encode())
+            write_atomically(final / "done.json", json.dumps({"steps": trainer.state.global_step}).encode())
         PartialState().wait_for_everyone()
 
     def eval(self) -> None:
         """The last stage: every cell that is missing, dealt out to the processes, then the report."""
         a = self.arguments
         self.console.rule("evaluation on held-out tasks")
-        began = time.monotonic()
         finished = self.held_out.finished()
         wanted = list(measures(a.compaction, a.stages))
         after = self.folder / "policy" if (self.folder / "policy" / "done.json").is_file() else None
@@ -294,7 +322,7 @@ class Run:
         for measure in wanted:
             if measure not in mine:
                 self.say(measure, finished[measure.key])
-        seconds = {"eval": time.monotonic() - began, **self.seconds()}
+        seconds = self.seconds()
         path = figures(
             self.folder,
             [finished[measure.key] for measure in wanted],
@@ -313,10 +341,25 @@ class Run:
             soft_wrap=True,
         )
 
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the time within as the stage's, beside what earlier starts of the same run spent on it."""
+        self.running = (stage, time.monotonic())
+        try:
+            yield
+        finally:
+            if self.main:
+                write_atomically(self.folder / "seconds.json", json.dumps(self.seconds()).encode())
+            self.running = None
+
     def seconds(self) -> dict[str, float]:
-        """What the earlier stages took."""
-        marks = {"midtrain": self.folder / "midtrain" / "skills.json", "grpo": self.folder / "policy" / "done.json"}
-        return {name: json.loads(path.read_text())["seconds"] for name, path in marks.items() if path.is_file()}
+        """What each stage took so far, over all starts that were not killed."""
+        path = self.folder / "seconds.json"
+        spent: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
+        if self.running:
+            stage, began = self.running
+            spent[stage] = spent.get(stage, 0.0) + time.monotonic() - began
+        return spent
 
     def before(self) -> Policy:
         """The policy as GRPO found it: mid-trained where that stage is part of the run."""

@@ -93,8 +93,16 @@ class Progress(TrainerCallback):
             soft_wrap=True,
         )
         self.history.parent.mkdir(parents=True, exist_ok=True)
-        with self.history.open("a") as file:
+        _end_cut_line(self.history)
+        with self.history.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"stage": self.stage, "step": state.global_step, "seconds": elapsed, **logs}) + "\n")
+
+
+def _end_cut_line(path: Path) -> None:
+    """End the line that a killed process left half written, so that the next one is not appended to it."""
+    if path.is_file() and (text := path.read_bytes()) and not text.endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
 
 
 def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
@@ -102,8 +110,12 @@ def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     by_step: dict[int, dict[str, Any]] = {}
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        if record.get("stage") == stage:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            # A line that a killed process left half written: its step was logged again after the resume, or is lost.
+            continue
+        if isinstance(record, dict) and record.get("stage") == stage:
             by_step[record["step"]] = record
     return [by_step[step] for step in sorted(by_step)]

@@ -42,7 +42,8 @@ def run(arguments: Arguments) -> None:
     try:
         run = Run(arguments)
         for stage in arguments.stages.stages:
-            getattr(run, stage)()
+            with run.timed(stage):
+                getattr(run, stage)()
     except UserError as error:
         raise UserError(f"{arguments.source}: {error}") from error
 

@@ -146,6 +146,11 @@ class _Running:
             self.acts = deque(maxlen=16)
         observation = self._ask(lambda: self.environment.reset(self.job.task))
         self.opening = observation.messages
+        opening = len(self.renderer.opening(self.opening))
+        if opening >= self.limits.window:
+            raise UserError(
+                f"window is {self.limits.window} tokens, but the opening alone takes {opening}: set window far above it"
+            )
         self.window = Window(self.renderer, self.limits.window, self.opening, len(self.opening))
         self.reserve = self._reserve()
         needed = self.window.in_use + self.reserve + self.job.strategy.summary_tokens

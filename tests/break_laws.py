@@ -1,7 +1,7 @@
 """Break each law once, in a copy of the tree, and see that a test notices: ``python -m tests.break_laws``.
 
-A test that cannot fail protects nothing. Each breach is one line of the sort that a refactoring gets wrong; it counts as
-noticed when the named tests, which pass as the code stands, fail with it.
+A test that cannot fail protects nothing. Each breach is one line of the sort that a refactoring gets wrong; it counts
+as noticed when the named tests, which pass as the code stands, fail with it.
 """
 
 from __future__ import annotations

@@ -51,6 +51,11 @@ class _Session:
     logprobs: list[float] = field(default_factory=list)
 
 
+def cache_argument(model: torch.nn.Module) -> str:
+    """What a forward pass calls its cache; releases of transformers differ in the name."""
+    return "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"
+
+
 class TransformersEngine:
     """Samples many sessions at once from one model. See :class:`rollouts.engine.Engine`.
 
@@ -101,9 +106,7 @@ class TransformersEngine:
         self._seed = seed
         self._prefill_tokens = prefill_tokens
         self._autocast = autocast
-        # Releases of transformers differ in the name.
-        named = "cache" in inspect.signature(type(model).forward).parameters
-        self._cache_argument = "cache" if named else "past_key_values"
+        self._cache_argument = cache_argument(model)
         self.forwarded_tokens = 0
         self.padded_tokens = 0
         self.shared_tokens = 0

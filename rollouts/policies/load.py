@@ -80,5 +80,7 @@ def _tokenizer(place: str, trust_code: bool) -> PreTrainedTokenizerBase:
 
 
 def _unloadable(place: str, error: Exception) -> UserError:
+    if place.count("/") > 1 and not Path(place).is_dir():
+        return UserError(f"policy is '{place}': there is no such folder (the quickstart writes runs/quickstart/policy)")
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return UserError(f"policy is '{place}': it cannot be loaded ({first_line})")

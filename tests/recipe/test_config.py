@@ -140,7 +140,9 @@ def test_values_of_the_right_type_pass(tmp_path: Path, fields: dict[str, Any], n
 
 @pytest.mark.parametrize("name", LEFT_ALONE)
 def test_settings_under_which_cutting_would_show_are_refused(tmp_path: Path, name: str) -> None:
-    other = {"eval_strategy": "steps", "top_entropy_quantile": 0.5, "entropy_coef": 0.1}.get(name, True)
+    others = {"eval_strategy": "steps", "top_k": 5, "resume_from_checkpoint": "runs/other"}
+    shares = dict.fromkeys(("top_entropy_quantile", "entropy_coef", "top_p", "min_p", "repetition_penalty"), 0.5)
+    other = {**others, **shares}.get(name, True)
     assert f"{name} is" in refused(tmp_path, **{name: other})
 
 

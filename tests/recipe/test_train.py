@@ -49,6 +49,13 @@ REFUSED = [
         id="no tasks",
     ),
     pytest.param({"task_kinds": ["fnd"]}, "did you mean 'find'", id="an unknown kind of task"),
+    pytest.param({"window": 5}, "the opening alone takes", id="a window smaller than the opening"),
+    pytest.param({"temperature": 0.0}, "temperature is 0.0", id="a temperature that divides by zero"),
+    pytest.param({"learning_rate": -1.0}, "learning_rate is -1.0", id="a negative learning rate"),
+    pytest.param({"learning_rate": float("nan")}, "learning_rate is nan", id="a learning rate that is no number"),
+    pytest.param({"per_device_train_batch_size": 0}, "per_device_train_batch_size is 0", id="an empty batch"),
+    pytest.param({"top_k": 5}, "top_k is 5", id="sampling that the loss does not score"),
+    pytest.param({"train_tasks": 7}, "takes 8 tasks", id="fewer tasks than a batch takes"),
 ]
 
 
@@ -78,6 +85,23 @@ def test_a_task_row_without_its_columns_is_refused(tmp_path: Path, capfd: pytest
     complaint = capfd.readouterr().err
     assert "tasks.jsonl, line 2" in complaint
     assert "kind" in complaint
+
+
+def test_an_environment_whose_reset_fails_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "tasks.jsonl"
+    rows.write_text('{"question": 1}\n' * 16)
+    changes = {"environment": "tests.rollouts.worlds:Unopened", "environment_kwargs": {}, "train_file": str(rows)}
+    stages = {"stages": ["grpo"], "eval_lengths": [], "eval_tasks": [64], "eval_every": 0}
+    assert main(["--config", str(config(tmp_path, **changes, **stages))]) == 2
+    complaint = capfd.readouterr().err
+    assert "Unopened" in complaint
+    assert "no such door" in complaint
+
+
+@pytest.mark.parametrize("given", [[], ["configs/quickstart.yaml"]])
+def test_a_command_without_a_config_is_refused(given: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(given) == 2
+    assert "--config configs/quickstart.yaml" in capfd.readouterr().err
 
 
 def test_a_template_that_is_not_append_only_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -156,6 +180,10 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> 
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert not (cut / "out" / "report.json").exists()
+    # What a process that is killed while it writes leaves behind.
+    (cut / "out" / "grpo" / "checkpoint-5").mkdir()
+    with (cut / "out" / "history.jsonl").open("a") as file:
+        file.write('{"stage": "grpo", "st')
     run = started(path)
     assert run.wait() == 0, run.stdout and run.stdout.read()[-3000:]
 
@@ -171,8 +199,12 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> 
 
     # A third start finds everything done and changes nothing.
     before = (cut / "out" / "policy" / "model.safetensors").read_bytes()
+    spent = reports[1]["seconds"]
     run = started(path)
     assert run.wait() == 0
+    again = json.loads((cut / "out" / "report.json").read_text())["seconds"]
+    assert again.keys() == spent.keys() == {"midtrain", "grpo", "eval"}
+    assert all(again[stage] >= spent[stage] for stage in spent)
     assert (cut / "out" / "policy" / "model.safetensors").read_bytes() == before
 
 

@@ -30,3 +30,16 @@ class Counting(Environment):
 
     def close(self) -> None:
         Counting.alive -= 1
+
+
+class Unopened(Environment):
+    """An environment that cannot be reset."""
+
+    def reset(self, task: Mapping[str, Any]) -> Observation:
+        raise KeyError("no such door")
+
+    def advance(self, act: str | None) -> Observation:
+        return Observation(done=True)
+
+    def reward(self) -> float | None:
+        return None
