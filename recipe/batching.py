@@ -183,17 +183,16 @@ def micro_batches(
             if kin[order[end]] != kin[order[start]] or area > token_budget or area - tokens > MOST_PADDING * area:
                 break
             end += 1
-        chunk = _cut(batch, order[start:end])
-        yield _shared(chunk) if share else chunk
+        yield _cut(batch, order[start:end], share)
         start = end
 
 
-def _cut(batch: Mapping[str, torch.Tensor], rows: list[int]) -> MicroBatch:
-    """Some rows, padded to the longest of them."""
+def _cut(batch: Mapping[str, torch.Tensor], rows: list[int], share: bool = False) -> MicroBatch:
+    """Some rows, padded to the longest of them; with ``share``, their common prefix counts once where it is long."""
     index = torch.tensor(rows, device=batch["prompt_ids"].device)
     prompt_lengths = batch["prompt_mask"][index].sum(1)
     completion_lengths = batch["completion_mask"][index].sum(1)
-    shared = int(prompt_lengths.min())
+    shortest = int(prompt_lengths.min())
     width = int((prompt_lengths + completion_lengths).max())
     prompt_width = batch["prompt_ids"].size(1)
     # Column of the old layout that stands in each column of the new one, (B, width).
@@ -208,38 +207,41 @@ def _cut(batch: Mapping[str, torch.Tensor], rows: list[int]) -> MicroBatch:
     ids = moved(batch["prompt_ids"], batch["completion_ids"])
     mask = moved(batch["prompt_mask"], batch["completion_mask"])
     cut: Batch = {
-        "prompt_ids": ids[:, :shared],
-        "prompt_mask": mask[:, :shared],
-        "completion_ids": ids[:, shared:],
-        "completion_mask": mask[:, shared:],
+        "prompt_ids": ids[:, :shortest],
+        "prompt_mask": mask[:, :shortest],
+        "completion_ids": ids[:, shortest:],
+        "completion_mask": mask[:, shortest:],
     }
     for name, tensor in batch.items():
         if name not in cut:
             if tensor.dim() == 2:
                 filling = torch.zeros_like(batch["prompt_ids"], dtype=tensor.dtype)
-                cut[name] = moved(filling, tensor)[:, shared:]
+                cut[name] = moved(filling, tensor)[:, shortest:]
             else:
                 cut[name] = tensor[index] if tensor.dim() == 1 else tensor
     tokens = int(real.sum())
-    sampled = int((cut["completion_mask"] * cut["tool_mask"]).sum())
-    return MicroBatch(cut, tuple(rows), tokens, real.numel() - tokens, sampled)
+    trained = cut["completion_mask"] * cut["tool_mask"]
+    shared = _common_prefix(ids, real, trained) if share else 0
+    return MicroBatch(
+        cut, tuple(rows), tokens - shared * (len(rows) - 1), real.numel() - tokens, int(trained.sum()), shared
+    )
 
 
-def _shared(chunk: MicroBatch) -> MicroBatch:
-    """The micro-batch with the prefix that its rows share, where that saves enough.
+def _common_prefix(ids: torch.Tensor, real: torch.Tensor, trained: torch.Tensor) -> int:
+    """How many leading tokens all rows share, 0 where forwarding them once saves little.
 
-    The last token before the first trained one is no part of it: its hidden state predicts what is trained.
+    The last token before the first trained one is none of them: its hidden state predicts what is trained.
+
+    Args:
+        ids: Tokens, (B, T).
+        real: What of them is no padding, (B, T).
+        trained: What of the last of them is trained, (B, C).
     """
-    ids = torch.cat([chunk.batch["prompt_ids"], chunk.batch["completion_ids"]], 1)  # (B, width)
-    trained = torch.zeros_like(ids)
-    trained[:, -chunk.batch["tool_mask"].size(1) :] = chunk.batch["completion_mask"] * chunk.batch["tool_mask"]
-    real = torch.cat([chunk.batch["prompt_mask"], chunk.batch["completion_mask"]], 1).bool()
-    common = ((ids == ids[:1]) & real).all(0)[:-1] & ~trained[:, 1:].any(0)  # (width - 1,)
+    before = trained.new_zeros(ids.size(0), ids.size(1) - trained.size(1))
+    predicts = torch.cat([before, trained], 1)[:, 1:]  # (B, T-1)
+    common = ((ids == ids[:1]) & real).all(0)[:-1] & ~predicts.any(0)
     shared = int(common.long().cumprod(0).sum())
-    saved = shared * (ids.size(0) - 1)
-    if saved < LEAST_SHARED * ids.numel():
-        return chunk
-    return replace(chunk, tokens=chunk.tokens - saved, shared=shared)
+    return shared if shared * (ids.size(0) - 1) >= LEAST_SHARED * ids.numel() else 0
 
 
 def idle_micro_batch(batch: Mapping[str, torch.Tensor]) -> MicroBatch:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from rollouts.policies.load import is_missing_folder
 from rollouts.runner import Limits
 from summarization.prompts import STYLES, PromptStyle
 from summarization.resolve import UserError, closest
@@ -105,8 +106,7 @@ class PolicyArguments:
         if self.precision is not None and self.precision not in PRECISIONS:
             refuse("precision", self.precision, closest(self.precision, list(PRECISIONS)))
         for name, value in (("policy", self.policy), ("frozen_policy", self.frozen_policy or "")):
-            looks_like_folder = value.startswith((".", "/", "~")) or value.endswith("/")
-            if looks_like_folder and not Path(value).expanduser().is_dir():
+            if is_missing_folder(value):
                 refuse(name, value, "there is no such folder; name a folder with a saved model or a hub id")
 
 

@@ -13,11 +13,8 @@ output_dir/
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +36,8 @@ from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure
 from recipe.policy import load_policy
 from recipe.precision import apply_precision, choose_precision
 from recipe.rollout import Collector, embedded_engine
-from recipe.tracking import Progress, clock, name_wandb_run, quiet, read_history
+from recipe.task_rows import read_task_rows
+from recipe.tracking import Progress, Stopwatch, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environments.recall import tasks
@@ -102,10 +100,10 @@ class Run:
     def __init__(self, arguments: Arguments) -> None:
         quiet()
         self.arguments = arguments
-        self.running: tuple[str, float] | None = None
         self.folder = arguments.output_dir
         self.main = arguments.training.process_index == 0
         self.console = Console(quiet=not self.main)
+        self.stopwatch = Stopwatch(self.folder / "seconds.json", writes=self.main)
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
         resolve(arguments.credit.credit, CREDIT_RULES, "credit")
@@ -144,7 +142,7 @@ class Run:
         """
         training, episodes = self.arguments.training, self.arguments.episodes
         needed = cast(int, training.generation_batch_size) // cast(int, training.num_generations)
-        found = episodes.train_tasks if episodes.train_file is None else len(self.train_tasks(needed))
+        found = episodes.train_tasks if episodes.train_file is None else len(self.file_rows)
         if found < needed:
             held = f"train_tasks is {found}" if episodes.train_file is None else f"{episodes.train_file} holds {found}"
             raise UserError(
@@ -179,23 +177,12 @@ class Run:
         if episodes.train_file is None:
             words = (episodes.task_words[0], episodes.task_words[1])
             return list(tasks("train", count, words, episodes.task_kinds, self.arguments.training.seed))
-        rows: list[dict[str, Any]] = []
-        for number, line in enumerate(Path(episodes.train_file).read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UserError(f"{episodes.train_file}, line {number}: is no JSON ({error.msg})") from error
-            if not isinstance(row, dict):
-                raise UserError(f"{episodes.train_file}, line {number}: must be an object, is a {type(row).__name__}")
-            missing = [column for column in (rows[0] if rows else ()) if column not in row]
-            if missing:
-                raise UserError(
-                    f"{episodes.train_file}, line {number}: lacks the column '{missing[0]}', which line 1 has"
-                )
-            rows.append(row)
-        if not rows:
-            raise UserError(f"train_file is '{episodes.train_file}': it holds no task")
-        return rows[:count]
+        return self.file_rows[:count]
+
+    @cached_property
+    def file_rows(self) -> list[dict[str, Any]]:
+        """The rows of ``train_file``."""
+        return read_task_rows(Path(cast(str, self.arguments.episodes.train_file)))
 
     def claim_folder(self) -> None:
         """Record what was asked for; refuse to mix it with a run of other arguments."""
@@ -322,7 +309,7 @@ class Run:
         for measure in wanted:
             if measure not in mine:
                 self.say(measure, finished[measure.key])
-        seconds = self.seconds()
+        seconds = self.stopwatch.seconds()
         path = figures(
             self.folder,
             [finished[measure.key] for measure in wanted],
@@ -340,26 +327,6 @@ class Run:
             highlight=False,
             soft_wrap=True,
         )
-
-    @contextlib.contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Count the time within as the stage's, beside what earlier starts of the same run spent on it."""
-        self.running = (stage, time.monotonic())
-        try:
-            yield
-        finally:
-            if self.main:
-                write_atomically(self.folder / "seconds.json", json.dumps(self.seconds()).encode())
-            self.running = None
-
-    def seconds(self) -> dict[str, float]:
-        """What each stage took so far, over all starts that were not killed."""
-        path = self.folder / "seconds.json"
-        spent: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
-        if self.running:
-            stage, began = self.running
-            spent[stage] = spent.get(stage, 0.0) + time.monotonic() - began
-        return spent
 
     def before(self) -> Policy:
         """The policy as GRPO found it: mid-trained where that stage is part of the run."""

@@ -5,18 +5,21 @@ The only place that knows W&B.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils.logging import disable_progress_bar
+
+from rollouts.files import write_atomically
 
 SHOWN = {
     "loss": "loss",
@@ -70,6 +73,8 @@ class Progress(TrainerCallback):
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._began, self._from_step = time.monotonic(), state.global_step
+        if state.is_world_process_zero:
+            _end_cut_line(self.history)
 
     def on_log(
         self,
@@ -93,15 +98,17 @@ class Progress(TrainerCallback):
             soft_wrap=True,
         )
         self.history.parent.mkdir(parents=True, exist_ok=True)
-        _end_cut_line(self.history)
         with self.history.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"stage": self.stage, "step": state.global_step, "seconds": elapsed, **logs}) + "\n")
 
 
 def _end_cut_line(path: Path) -> None:
     """End the line that a killed process left half written, so that the next one is not appended to it."""
-    if path.is_file() and (text := path.read_bytes()) and not text.endswith(b"\n"):
-        with path.open("ab") as file:
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
             file.write(b"\n")
 
 
@@ -119,3 +126,35 @@ def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
         if isinstance(record, dict) and record.get("stage") == stage:
             by_step[record["step"]] = record
     return [by_step[step] for step in sorted(by_step)]
+
+
+class Stopwatch:
+    """The seconds that each stage took, over all starts of a run that were not killed.
+
+    Args:
+        path: Where they are kept.
+        writes: Whether this process keeps them there.
+    """
+
+    def __init__(self, path: Path, writes: bool) -> None:
+        self.path, self.writes = path, writes
+        self._running: tuple[str, float] | None = None
+
+    @contextlib.contextmanager
+    def running(self, stage: str) -> Iterator[None]:
+        """Count the time within as the stage's."""
+        self._running = (stage, time.monotonic())
+        try:
+            yield
+        finally:
+            if self.writes:
+                write_atomically(self.path, json.dumps(self.seconds()).encode())
+            self._running = None
+
+    def seconds(self) -> dict[str, float]:
+        """By stage, up to now."""
+        spent: dict[str, float] = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        if self._running:
+            stage, began = self._running
+            spent[stage] = spent.get(stage, 0.0) + time.monotonic() - began
+        return spent

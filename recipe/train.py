@@ -42,7 +42,7 @@ def run(arguments: Arguments) -> None:
     try:
         run = Run(arguments)
         for stage in arguments.stages.stages:
-            with run.timed(stage):
+            with run.stopwatch.running(stage):
                 getattr(run, stage)()
     except UserError as error:
         raise UserError(f"{arguments.source}: {error}") from error

@@ -16,6 +16,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 import torch
@@ -190,7 +191,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
         """Whether rows without advantage have no gradient at all."""
         return self.args.skip_idle_rows and self.beta == 0.0
 
-    @property
+    @cached_property
     def _may_share(self) -> bool:
         """Whether what rows share may be forwarded once. Split weights are gathered for one forward pass of the whole
         model at a time, and checkpointed layers keep no keys and values."""

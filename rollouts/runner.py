@@ -146,12 +146,13 @@ class _Running:
             self.acts = deque(maxlen=16)
         observation = self._ask(lambda: self.environment.reset(self.job.task))
         self.opening = observation.messages
-        opening = len(self.renderer.opening(self.opening))
-        if opening >= self.limits.window:
+        prompt_ids = self.renderer.opening(self.opening)
+        if len(prompt_ids) >= self.limits.window:
             raise UserError(
-                f"window is {self.limits.window} tokens, but the opening alone takes {opening}: set window far above it"
+                f"window is {self.limits.window} tokens, but the opening alone takes {len(prompt_ids)}: set window far "
+                "above it"
             )
-        self.window = Window(self.renderer, self.limits.window, self.opening, len(self.opening))
+        self.window = Window(self.renderer, self.limits.window, prompt_ids)
         self.reserve = self._reserve()
         needed = self.window.in_use + self.reserve + self.job.strategy.summary_tokens
         if needed >= self.limits.window:
@@ -343,7 +344,8 @@ class _Running:
         self.tokens_before_window += self.window.in_use - len(self.window.prompt_ids)
 
     def _open_window(self, messages: tuple[Message, ...]) -> None:
-        self.window = Window(self.renderer, self.limits.window, messages, len(self.opening))
+        prompt_ids, carried = self.renderer.opening(messages), messages[len(self.opening) :]
+        self.window = Window(self.renderer, self.limits.window, prompt_ids, carried)
         self.windows += 1
         self.reserve = self._reserve()
 

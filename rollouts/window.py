@@ -19,18 +19,19 @@ class Window:
     Args:
         renderer: Turns messages into token ids.
         size: W, the most tokens the context may ever hold.
-        opening: Messages that open it.
-        opening_count: How many of ``opening`` are the episode's own (system, task); the rest are carried over.
+        prompt_ids: Its first tokens, rendered.
+        carried: What of them was carried over, beside the episode's own opening (system, task).
     """
 
-    def __init__(self, renderer: Renderer, size: int, opening: Sequence[Message], opening_count: int) -> None:
+    def __init__(
+        self, renderer: Renderer, size: int, prompt_ids: tuple[int, ...], carried: Sequence[Message] = ()
+    ) -> None:
         self._renderer = renderer
         self._size = size
-        self.prompt_ids = renderer.opening(opening)
+        self.prompt_ids = prompt_ids
         self.ids: list[int] = list(self.prompt_ids)
         self.turns: list[Turn] = []
         self._unsampled_from = len(self.ids)
-        carried = opening[opening_count:]
         self.messages: list[Message] = list(carried)
         self.message_tokens: list[int] = [len(renderer.appended([message])) for message in carried]
         self._check()

@@ -79,8 +79,15 @@ def _tokenizer(place: str, trust_code: bool) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def is_missing_folder(name: str) -> bool:
+    """Whether a name can be no hub id, only a folder, and there is no such folder."""
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
+    return is_folder and not Path(name).expanduser().is_dir()
+
+
 def _unloadable(place: str, error: Exception) -> UserError:
-    if place.count("/") > 1 and not Path(place).is_dir():
-        return UserError(f"policy is '{place}': there is no such folder (the quickstart writes runs/quickstart/policy)")
-    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return UserError(f"policy is '{place}': it cannot be loaded ({first_line})")
+    if is_missing_folder(place):
+        reason = "there is no such folder; the quickstart writes runs/quickstart/policy"
+    else:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return UserError(f"policy is '{place}': it cannot be loaded ({reason})")

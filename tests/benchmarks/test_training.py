@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,14 +11,14 @@ import torch
 from datasets import Dataset
 from torch import nn
 from transformers import PreTrainedModel
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.episode import Episode
 from rollouts.policies.load import Policy
 from rollouts.policies.tiny import tiny_model, tiny_tokenizer
 from tests.benchmarks.conftest import Report
-from tests.recipe.worlds import settings, windowed_episode
+from tests.recipe.worlds import settings, stock_settings, windowed_episode
 
 WINDOW, GROUPS, SIZE = 256, 4, 4
 
@@ -47,13 +46,10 @@ def trainer_of(folder: Path) -> SelfSummarizationTrainer:
 def stock_trainer(folder: Path, model: PreTrainedModel, tokenizer: Any) -> GRPOTrainer:
     """TRL's own trainer with the same settings and a model of its own, which none of our hooks has touched."""
     args = settings(folder, per_device_train_batch_size=GROUPS * SIZE, num_generations=SIZE)
-    shared = {field.name: getattr(args, field.name) for field in fields(GRPOConfig) if field.init}
-    # What GRPOConfig works out from the others, and refuses to be given beside them.
-    del shared["generation_batch_size"]
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        args=GRPOConfig(**shared),
+        args=stock_settings(args),
         train_dataset=Dataset.from_list([{"prompt": str(index)} for index in range(GROUPS)]),
         processing_class=tokenizer,
     )

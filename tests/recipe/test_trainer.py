@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from recipe import trainer as trainer_module
-from recipe.config import TrainingConfig
 from recipe.scoring import score_where_labelled
 from recipe.trainer import check_trl
 from rollouts.episode import Episode
@@ -31,6 +29,7 @@ from tests.recipe.worlds import (
     saved_policy,
     settings,
     small_policy,
+    stock_settings,
     trained,
 )
 
@@ -177,14 +176,6 @@ def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:
     """Stock TRL on the same episodes, which must have one segment each."""
     policy = saved_policy(folder)
     segments = [episode.segments[0] for episode in batch]
-    config = settings(folder, **changes)
-    own = {field.name for field in dataclasses.fields(TrainingConfig)} - {
-        f.name for f in dataclasses.fields(GRPOConfig)
-    }
-    # to_dict adds what it derived; the generation batch must be derived anew.
-    fields = {
-        k: v for k, v in config.to_dict().items() if k not in {*own, "steps_per_generation", "generation_batch_size"}
-    }
 
     def rollout(prompts: list[Any], _: GRPOTrainer) -> dict[str, Any]:
         return {
@@ -201,7 +192,7 @@ def stock(folder: Path, batch: list[Episode], **changes: Any) -> GRPOTrainer:
     trainer = GRPOTrainer(
         model=policy.model,
         reward_funcs=[reward],
-        args=GRPOConfig(**fields),
+        args=stock_settings(settings(folder, **changes)),
         train_dataset=Dataset.from_list([{"row": index, "prompt": str(index)} for index in range(16)]),
         processing_class=policy.tokenizer,
         rollout_func=rollout,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
 from transformers import PreTrainedModel
+from trl import GRPOConfig
 
 from recipe.config import PolicyArguments, TrainingConfig
 from recipe.policy import load_policy
@@ -141,6 +142,14 @@ def settings(folder: Path, **changes: Any) -> TrainingConfig:
         "seed": 3,
     }
     return TrainingConfig(**{**fields, **changes})
+
+
+def stock_settings(config: TrainingConfig) -> GRPOConfig:
+    """The same settings for stock TRL, without those that are our own."""
+    # What GRPOConfig works out from the others must be worked out anew.
+    derived = {"steps_per_generation", "generation_batch_size"}
+    names = {field.name for field in fields(GRPOConfig) if field.init} - derived
+    return GRPOConfig(**{name: value for name, value in config.to_dict().items() if name in names})
 
 
 def trained(folder: Path, collector: Any, policy: Policy | None = None, **changes: Any) -> SelfSummarizationTrainer:
