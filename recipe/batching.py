@@ -166,25 +166,39 @@ def micro_batches(
         batch: As :func:`collate` returns it, perhaps with more (R, T) tensors.
         token_budget: Rows times the longest of them.
         skip_idle: Leave out rows in which every advantage is zero, since they have no gradient.
-        share: Keep rows that begin alike together and apart from others, and have their common prefix forwarded once.
+        share: Have what rows have in common at their beginning forwarded once, where that saves enough.
     """
     mask = batch["completion_mask"] * batch["tool_mask"]
     wanted = ((batch["advantages"] * mask) != 0).any(1) if skip_idle else mask.any(1)
     prompts, lengths = batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1)
     totals = (prompts + lengths).tolist()
-    kin = batch["kin"].tolist() if share else [0] * len(totals)
-    order = sorted((i for i in range(len(totals)) if wanted[i]), key=lambda i: (kin[i], totals[i]))
-    start = 0
-    while start < len(order):
-        end, tokens = start + 1, totals[order[start]]
-        while end < len(order):
-            longest = totals[order[end]]
-            area, tokens = (end + 1 - start) * longest, tokens + longest
-            if kin[order[end]] != kin[order[start]] or area > token_budget or area - tokens > MOST_PADDING * area:
-                break
-            end += 1
-        yield _cut(batch, order[start:end], share)
-        start = end
+    order = sorted((i for i in range(len(totals)) if wanted[i]), key=lambda i: totals[i])
+    for family in _families(batch, order) if share else [order]:
+        start = 0
+        while start < len(family):
+            end, tokens = start + 1, totals[family[start]]
+            while end < len(family):
+                longest = totals[family[end]]
+                area, tokens = (end + 1 - start) * longest, tokens + longest
+                if area > token_budget or area - tokens > MOST_PADDING * area:
+                    break
+                end += 1
+            yield _cut(batch, family[start:end], share)
+            start = end
+
+
+def _families(batch: Mapping[str, torch.Tensor], rows: Sequence[int]) -> list[list[int]]:
+    """Rows that begin alike apart from others, if what they share is worth it; all other rows together, as in ``rows``.
+
+    Smaller micro-batches cost time too, so rows are not kept apart for nothing.
+    """
+    kin: dict[int, list[int]] = {}
+    for row, number in zip(rows, batch["kin"][list(rows)].tolist(), strict=True):
+        kin.setdefault(number, []).append(row)
+    families = [family for family in kin.values() if len(family) > 1 and _cut(batch, family, share=True).shared]
+    apart = {row for family in families for row in family}
+    rest = [row for row in rows if row not in apart]
+    return [*families, *([rest] if rest else [])]
 
 
 def _cut(batch: Mapping[str, torch.Tensor], rows: list[int], share: bool = False) -> MicroBatch:

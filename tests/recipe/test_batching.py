@@ -324,3 +324,20 @@ def test_what_a_forward_holds_depends_on_the_budget_and_not_on_the_number_of_seg
         sizes = [tokens + padding for tokens, padding in forwards(segments, 4096)]
         assert max(sizes) <= 4096
     assert len(sizes) > 40
+
+
+def test_rows_are_kept_apart_only_where_sharing_saves_enough() -> None:
+    """Kin of the benchmark's episodes share nothing; four rows that begin with 100 equal tokens share those."""
+    table = rows([windowed_episode({"row": index}, 0, 0, 256, (1, 12)) for index in range(16)])
+    batch = collate(table, len(table), 0, "cpu")
+    apart = list(micro_batches(batch, 4096, skip_idle=False, share=True))
+    pooled = list(micro_batches(batch, 4096, skip_idle=False))
+    assert [chunk.rows for chunk in apart] == [chunk.rows for chunk in pooled]
+    assert not any(chunk.shared for chunk in apart)
+
+    opening = tuple(range(10, 110))
+    alike = [Segment(opening, (Turn((5, index), (6,), (-1.0,), TurnKind.ACT),)) for index in range(4)]
+    table += [Row(segment, (1.0,) * len(segment.completion_ids), kin=7) for segment in alike]
+    chunks = list(micro_batches(collate(table, len(table), 0, "cpu"), 4096, skip_idle=False, share=True))
+    assert [chunk.shared for chunk in chunks if chunk.shared] == [101]
+    assert [sorted(chunk.rows) for chunk in chunks if chunk.shared] == [list(range(len(table) - 4, len(table)))]
