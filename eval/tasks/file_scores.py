@@ -172,15 +172,22 @@ def mrcr(answer: str, right: str, prefix: str) -> Scores:
 
 
 def graphwalks(answer: str, nodes: Sequence[str]) -> Scores:
-    """GraphWalks: F1 of the set of nodes in ``Final Answer: [...]``, which official wants on the last line.
+    """GraphWalks: F1 of the set of nodes in ``Final Answer: [...]``.
 
-    The code on the dataset's card would also lose the first node of each answer, and give 1 where no node is right; no
-    published number can come from it, so official is what others read it as. Strict takes the last such list.
+    Official parses as the code on the data set's card does: that list must stand on the very last line, spelled so,
+    with at most one blank before the bracket; quotes are part of a name, and what follows the list is not looked at. In
+    two points it departs from that code, which would leave ``Final Answer: [`` on the first node, so that it is never
+    right, and give 1 to a list without any right node: no published number can come from either.
+
+    Strict takes the last such list, wherever it stands and whatever marks surround its names; it gives 0 where more
+    than twice as many nodes are named as are right.
     """
     last = re.search(r"Final Answer: ?\[(.*)\]", answer.split("\n")[-1])
-    lists = re.findall(r"final answer:?\W*?\[([^\]]*)\]", answer, re.IGNORECASE)
     official = set_f1(names_in(last.group(1)), set(nodes)) if last else 0.0
-    return both(official, set_f1(names_in(re.sub(r"[`'\"*\s]", "", lists[-1])), set(nodes)) if lists else 0.0)
+    lists = re.findall(r"final answer:?\W*?\[([^\]]*)\]", answer, re.IGNORECASE)
+    named = names_in(re.sub(r"[`'\"*\s]", "", lists[-1]).lower()) if lists else set()
+    wanted = {node.lower() for node in nodes}
+    return both(official, set_f1(named, wanted) if lists and len(named) <= 2 * len(wanted) else 0.0)
 
 
 def names_in(names: str) -> set[str]:

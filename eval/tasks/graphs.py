@@ -5,11 +5,7 @@ unless all edges that may matter are kept. The part of the graph that the answer
 edges are made as they are read, between nodes that leave the answer as it is. What differs: prompts are in our own
 words, there are no worked examples, answers are never empty, and an edge may be listed twice.
 
-- ``official``: F1 of the nodes of the last line, ``Final Answer: [a, b]``, as public harnesses compute it. (The scorer
-  printed in the data set's card leaves ``Final Answer: [`` on the first node, which so is never right, and gives 1 to a
-  list without any right node; no harness that we know keeps that, and neither do we.)
-- ``strict``: F1 of the nodes of the last such list, wherever it stands; 0 where more than twice as many nodes are named
-  as are right.
+Both scores are those of :func:`eval.tasks.file_scores.graphwalks`.
 """
 
 from __future__ import annotations
@@ -17,11 +13,11 @@ from __future__ import annotations
 import random
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
-from eval.tasks.file_scores import names_in, set_f1
+from eval.tasks.file_scores import graphwalks
 from summarization.resolve import UserError
 
 NAME_BITS = 40
@@ -85,8 +81,7 @@ class _Graph(Task):
         return tuple(self.node(number) for number in self._found)
 
     def scores(self, answer: str) -> Mapping[str, float]:
-        wanted = self.answers()
-        return {"official": official(answer, wanted), "strict": strict(answer, wanted)}
+        return graphwalks(answer, self.answers())
 
     def node(self, number: int) -> str:
         """The name of a node."""
@@ -177,22 +172,7 @@ class Parents(_Graph):
         return tuple(self.node(source) for source, _ in self._read)
 
 
-def official(answer: str, wanted: Collection[str]) -> float:
-    """F1 of the nodes in the last line; 0 where it is not of the form asked for."""
-    found = _LIST_AT_END.search(answer.split("\n")[-1])
-    return set_f1(names_in(found[1]), set(wanted)) if found else 0.0
-
-
-def strict(answer: str, wanted: Collection[str]) -> float:
-    """F1 of the nodes in the last list; 0 where more than twice as many are named as are wanted."""
-    lists = _LISTS.findall(answer)
-    named = {name.strip("'\"`") for name in names_in(lists[-1].lower())} if lists else set()
-    return set_f1(named, set(wanted)) if len(named) <= 2 * len(set(wanted)) else 0.0
-
-
 _EDGE = re.compile(r"[0-9a-f]{10} -> [0-9a-f]{10}")
-_LIST_AT_END = re.compile(r"Final Answer:\s*\[(.*)\]\s*$", re.IGNORECASE)
-_LISTS = re.compile(r"Final Answer:[\s*]*\[([^\]]*)\]", re.IGNORECASE)
 
 
 def _edge(rng: random.Random, sources: range, targets: range) -> tuple[int, int]:

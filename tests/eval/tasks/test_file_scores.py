@@ -101,11 +101,24 @@ def test_mrcr_autojunk_lowers_only_the_official_score():
     ("answer", "nodes", "expected"),
     [
         ("Thus\nFinal Answer: [ab, cd]", ["ab", "cd"], (1, 1)),
+        ("Final Answer:[cd,ab]", ["ab", "cd"], (1, 1)),
+        ("Final Answer: [ab, cd].", ["ab", "cd"], (1, 1)),  # its pattern has no end
         ("Final Answer: [ab]", ["ab", "cd"], (2 / 3, 2 / 3)),
-        ("Final Answer: [ab, cd]\nDone.", ["ab", "cd"], (0, 1)),  # the public scorer reads the last line only
+        ("Final Answer: [ab, ab]", ["ab", "cd"], (2 / 3, 2 / 3)),
+        ("Final Answer: [ab, cd, xx]", ["ab", "cd"], (0.8, 0.8)),
+        ("Final Answer: [ab, cd, x, y, z]", ["ab", "cd"], (4 / 7, 0)),  # too many to be an answer
+        ("Final Answer: [ab, cd]\n", ["ab", "cd"], (0, 1)),  # the public scorer reads the last line only
+        ("Final Answer: [ab, cd]\nDone.", ["ab", "cd"], (0, 1)),
+        ("final answer: [ab, cd]", ["ab", "cd"], (0, 1)),  # and minds the case
+        ("Final Answer:  [ab, cd]", ["ab", "cd"], (0, 1)),
+        ("**Final Answer:** [AB, `cd`]", ["ab", "cd"], (0, 1)),
         ("Final Answer: ['ab', 'cd']", ["ab", "cd"], (0, 1)),
+        ("Final Answer: [xx]\nNo. Final Answer: [ab, cd]", ["ab", "cd"], (1, 1)),
+        ("Final Answer: [xx] Final Answer: [ab, cd]", ["ab", "cd"], (0.5, 1)),  # from the first bracket to the last
         ("ab, cd", ["ab", "cd"], (0, 0)),
+        ("Final Answer: []", ["ab"], (0, 0)),
         ("Final Answer: []", [], (1, 1)),
+        ("Final Answer: [xx]", [], (0, 0)),
         ("Final Answer: [xx]", ["ab"], (0, 0)),
     ],
 )

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from eval.tasks.base import Task
-from eval.tasks.graphs import BreadthFirst, Parents, official, strict
+from eval.tasks.file_scores import graphwalks
+from eval.tasks.graphs import BreadthFirst, Parents
 from summarization.metrics import held
 from summarization.resolve import UserError
 from tests.eval.tasks.samples import ask, quarters, words
@@ -126,28 +127,12 @@ def test_needed_is_what_was_read_of_the_way(kind: type[Task]) -> None:
         assert solved("\n".join(task.needed()), task.question) == set(task.answers())
 
 
-@pytest.mark.parametrize(
-    ("answer", "as_public", "as_meant"),
-    [
-        ("Final Answer: [aa, bb]", 1, 1),
-        ("final answer:[bb,aa]", 1, 1),
-        ("Final Answer: [aa, bb]\n", 0, 1),
-        ("Final Answer: [aa, bb].", 0, 1),
-        ("**Final Answer:** [aa, bb]", 0, 1),
-        ("Final Answer: ['aa', 'bb']", 0, 1),
-        ("Final Answer: [aa]", 2 / 3, 2 / 3),
-        ("Final Answer: [aa, aa]", 2 / 3, 2 / 3),
-        ("Final Answer: [aa, bb, cc]", 0.8, 0.8),
-        ("Final Answer: [aa, bb, cc, dd, ee]", 4 / 7, 0),
-        ("Final Answer: []", 0, 0),
-        ("Final Answer: [cc]", 0, 0),
-        ("aa, bb", 0, 0),
-        ("Final Answer: [cc]\nNo. Final Answer: [aa, bb]", 1, 1),
-    ],
-)
-def test_scores(answer: str, as_public: float, as_meant: float) -> None:
-    assert official(answer, ["aa", "bb"]) == pytest.approx(as_public)
-    assert strict(answer, ["aa", "bb"]) == pytest.approx(as_meant)
+def test_scores_are_those_of_the_file_format() -> None:
+    task = Parents(ask(3))
+    right = task.answers()
+    for answer in (f"Final Answer: [{', '.join(right)}]", f"Final Answer: [{right[0]}]\n", "Final Answer: [xx]"):
+        assert task.scores(answer) == graphwalks(answer, right)
+    assert task.scores(f"Final Answer: [{', '.join(right)}]") == {"official": 1.0, "strict": 1.0}
 
 
 @pytest.mark.parametrize(
