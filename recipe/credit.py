@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rollouts.episode import Episode, Status, TurnKind
 from summarization.metrics import retention
@@ -52,6 +52,19 @@ class EpisodeCredit:
     def summary_tokens(self) -> int:
         """Tokens sampled in summaries."""
         return sum(turn.tokens for turn in self.turns if turn.kind is TurnKind.SUMMARY)
+
+
+def with_advantages(episode: Episode, turn_advantages: Sequence[float]) -> Episode:
+    """The episode with what credit gave each of its trained turns, in order over all segments."""
+    remaining = iter(turn_advantages)
+    segments = tuple(
+        replace(
+            segment,
+            turns=tuple(replace(turn, advantage=next(remaining)) if turn.trained else turn for turn in segment.turns),
+        )
+        for segment in episode.segments
+    )
+    return replace(episode, segments=segments)
 
 
 CreditRule = Callable[[Sequence[EpisodeCredit], Sequence[float]], list[list[float]]]

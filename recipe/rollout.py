@@ -52,7 +52,6 @@ class Collector:
         frozen: Engine of the policy that writes the summaries, where the strategy asks for one.
 
     Attributes:
-        last: The episodes of the latest batch, for transcripts.
         figures: Of the latest batch: seconds spent sampling, and in environments, rendering and bookkeeping; tokens
             forwarded, with their padding, and those that siblings shared.
     """
@@ -69,7 +68,6 @@ class Collector:
     ) -> None:
         self.engine, self.renderer, self.environment = engine, renderer, environment
         self.strategy, self.limits, self.seed, self.frozen = strategy, limits, seed, frozen
-        self.last: list[Episode] = []
         self.figures: dict[str, float] = {}
 
     def __call__(self, tasks: Sequence[Mapping[str, Any]], attempts: Sequence[int], batch: int) -> list[Episode]:
@@ -80,10 +78,10 @@ class Collector:
         if self.frozen is not None:
             engines["frozen"] = self.frozen
         made = jobs(tasks, self.environment, self.strategy, self.seed * 1_000_003 + batch, attempts)
-        self.last = collect(made, engines, self.renderer, self.limits)
+        episodes = collect(made, engines, self.renderer, self.limits)
         self.figures = {name: value - before[name] for name, value in self._counts().items()}
         self.figures["time/environment"] = time.perf_counter() - began - self.figures["time/sampling"]
-        return self.last
+        return episodes
 
     def _counts(self) -> dict[str, float]:
         engines = [self.engine, self.frozen] if self.frozen is not None else [self.engine]

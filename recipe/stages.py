@@ -30,6 +30,7 @@ from eval.results import Cell
 from recipe.arguments import Arguments
 from recipe.checkpoints import last_whole_checkpoint
 from recipe.credit import BUILTIN as CREDIT_RULES
+from recipe.credit import with_advantages
 from recipe.evaluation import EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
@@ -278,7 +279,7 @@ class Run:
         trainer.train(resume_from_checkpoint=last_whole_checkpoint(Path(args.output_dir), self.console))
         trainer.save_model(str(final))
         if self.main:
-            self.save_transcripts(collector)
+            self.save_transcripts(trainer)
             write_atomically(final / "done.json", json.dumps({"steps": trainer.state.global_step}).encode())
         PartialState().wait_for_everyone()
 
@@ -363,9 +364,10 @@ class Run:
         a = self.arguments
         return embedded_engine(policy.model, self.renderer, a.episodes, a.training.temperature, bool(a.training.bf16))
 
-    def save_transcripts(self, collector: Collector) -> None:
+    def save_transcripts(self, trainer: SelfSummarizationTrainer) -> None:
         """Write episodes of the last batch, as text for people and with their tokens for programs."""
-        chosen = collector.last[: self.arguments.stages.save_transcripts]
+        last = trainer.last[: self.arguments.stages.save_transcripts]
+        chosen = [with_advantages(episode, turns) for episode, turns in last]
         folder = self.folder / "transcripts"
         for episode in chosen:
             path = folder / f"{episode.task_id}-{episode.attempt}.txt"

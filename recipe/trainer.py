@@ -73,6 +73,9 @@ class SelfSummarizationTrainer(GRPOTrainer):
         credit: How rewards become advantages.
         trl: What ``GRPOTrainer`` takes. Rewards come from the episodes, so ``reward_funcs`` is not needed.
 
+    Attributes:
+        last: This rank's episodes of the latest batch, each with an advantage for each of its trained turns.
+
     Raises:
         UserError: A setting under which cutting an episode into rows would change the loss.
     """
@@ -95,6 +98,7 @@ class SelfSummarizationTrainer(GRPOTrainer):
             if model is not None:
                 score_where_labelled(self.accelerator.unwrap_model(model))
         self.collector = collector
+        self.last: list[tuple[Episode, list[float]]] = []
         self.credit = credit or CreditArguments()
         self._rule: CreditRule = resolve(self.credit.credit, BUILTIN, "credit")
         self._penalties = Penalties(
@@ -130,7 +134,8 @@ class SelfSummarizationTrainer(GRPOTrainer):
         light: list[EpisodeCredit] = gather_object([lighten(episode) for episode in episodes])
         groups = self._credit_groups(light, mode)
         advantages = [turns for group in groups for turns in group.turns][mine]
-        rows = [row for e, turns in zip(episodes, advantages, strict=True) for row in rows_of(e, turns)]
+        self.last = list(zip(episodes, advantages, strict=True))
+        rows = [row for e, turns in self.last for row in rows_of(e, turns)]
         assert_exactly_once(episodes, rows)
         steps = self._steps_per_generation if mode == "train" else 1
         counts: list[tuple[int, int]] = gather_object([(len(rows), sum(row.segment.sampled_tokens for row in rows))])

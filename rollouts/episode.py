@@ -58,6 +58,7 @@ class Turn:
         kind: What was asked for.
         finish: Why sampling stopped.
         trained: False where another policy than the trained one sampled.
+        advantage: What credit gave each sampled token; None where no credit was given, or none was kept.
     """
 
     appended_ids: tuple[int, ...]
@@ -66,6 +67,7 @@ class Turn:
     kind: TurnKind
     finish: Finish = Finish.STOP
     trained: bool = True
+    advantage: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.logprobs) != len(self.sampled_ids):

@@ -132,6 +132,9 @@ def episode_to_dict(episode: Episode) -> dict[str, Any]:
     for segment in stored["segments"]:
         for turn in segment["turns"]:
             turn["kind"], turn["finish"] = turn["kind"].value, turn["finish"].value
+            if turn["advantage"] is None:
+                # Programs that know no advantages read such files as before.
+                del turn["advantage"]
     return stored
 
 

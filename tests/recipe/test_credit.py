@@ -26,6 +26,7 @@ from recipe.credit import (
     joint,
     lighten,
     summaries_only,
+    with_advantages,
 )
 from rollouts.episode import Compaction, Episode, Segment, Status, Turn, TurnKind
 from summarization.resolve import resolve
@@ -241,6 +242,15 @@ def test_an_episode_is_lightened_to_its_trained_turns() -> None:
     assert (light.reward, light.summary_tokens, light.metrics) == (0.5, 3, {"acts": 2.0})
     # A summary that is malformed and cut off counts once.
     assert (light.malformed, light.retention) == (2, 0.5)
+
+
+def test_advantages_go_to_the_trained_turns_in_their_order() -> None:
+    own, foreign = Turn((1,), (2,), (0.0,), TurnKind.ACT), Turn((), (9,), (0.0,), TurnKind.SUMMARY, trained=False)
+    episode = Episode({}, "t", 0, (Segment((7,), (own, foreign)), Segment((7,), (own,))), (), 1.0, Status.FINISHED)
+    credited = with_advantages(episode, [0.25, -0.5])
+    assert [turn.advantage for segment in credited.segments for turn in segment.turns] == [0.25, None, -0.5]
+    assert with_advantages(credited, [0.25, -0.5]) == credited
+    assert replace(credited, segments=episode.segments) == episode
 
 
 def test_every_builtin_is_there() -> None:

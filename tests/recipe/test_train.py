@@ -16,6 +16,7 @@ import yaml
 
 from recipe.train import main
 from rollouts.policies.tiny import tiny_model, tiny_tokenizer
+from rollouts.storage import read_episodes
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text())
@@ -196,6 +197,14 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> 
     assert [point["step"] for point in curves[0]] == [1, 2, 3, 4, 5, 6]
     assert curves[0] == curves[1]
     assert len(list((cut / "out" / "transcripts").glob("*.txt"))) == 2
+    turns = [
+        turn
+        for episode in read_episodes(cut / "out" / "transcripts" / "episodes.jsonl.gz")
+        for segment in episode.segments
+        for turn in segment.turns
+    ]
+    assert turns
+    assert all(turn.advantage is not None for turn in turns)
 
     # A third start finds everything done and changes nothing.
     before = (cut / "out" / "policy" / "model.safetensors").read_bytes()

@@ -53,6 +53,22 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
         assert "task_id" not in json.loads(next(file))
 
 
+def test_advantages_come_back_and_their_absence_takes_no_place(tmp_path: Path) -> None:
+    path = tmp_path / "episodes.jsonl.gz"
+    without = episodes()[0]
+    segment = without.segments[0]
+    turn = replace(segment.turns[0], advantage=1 / 3)
+    first = replace(segment, turns=(turn, *segment.turns[1:]))
+    credited = replace(without, segments=(first, *without.segments[1:]))
+    with EpisodeWriter(path) as writer:
+        writer.append(without)
+        writer.append(credited)
+    assert list(read_episodes(path)) == [without, credited]
+    with gzip.open(path, "rt") as file:
+        plain, marked = [json.loads(line)["segments"][0]["turns"][0] for line in list(file)[1:]]
+    assert ("advantage" in plain, marked["advantage"]) == (False, 1 / 3)
+
+
 @pytest.mark.parametrize("lost", [20, 60])
 def test_a_torn_file_loses_its_last_episode_alone(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "episodes.jsonl.gz"
