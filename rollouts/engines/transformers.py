@@ -22,6 +22,7 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 
 from rollouts.engine import Completion, EngineFailure, SampleRequest
 from rollouts.engines.draws import draw
+from rollouts.engines.last_layer import LastLayer
 from rollouts.engines.slots import Plan, SlotCache
 from rollouts.episode import Finish
 from summarization.resolve import UserError
@@ -99,6 +100,7 @@ class TransformersEngine:
             raise UserError(f"temperature is {temperature}, must be 0 (greedy) or above")
         self._model = model
         self._layers = _check_model(model, window)
+        self._last_layer = LastLayer(model)
         self._window = window
         self._stop_ids = frozenset(stop_ids)
         self._temperature = temperature
@@ -284,8 +286,9 @@ class TransformersEngine:
         # Without anything cached, the plain causal mask hides the padding, which stands on the right.
         mask = None if fresh else self._mask(position_ids, length)
         self._cache.set_plan(Plan(slots, torch.from_numpy(targets).to(device), None if fresh else slots, length))
-        last = torch.tensor(counts, device=device)[:, None] - 1
-        logits = self._forward(torch.from_numpy(ids).to(device), position_ids, mask, last)
+        last = torch.tensor(counts, device=device) - 1
+        with self._last_layer.only(last) if width > 1 else nullcontext():
+            logits = self._forward(torch.from_numpy(ids).to(device), position_ids, mask, last[:, None])
         for session, count in zip(sessions, counts, strict=True):
             session.cached += count
         self.forwarded_tokens += sum(counts)
