@@ -62,6 +62,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         at = argv.index("--config")
         if at + 1 >= len(argv):
             raise UserError("--config: name a YAML file after it")
+        if argv.count("--config") > 1:
+            raise UserError("--config: is given twice; name one YAML file, and give what differs as flags")
         source = argv[at + 1]
         read_fields(source, {**_hints(), "env": dict})
     _check_flags(argv, source)
@@ -72,7 +74,8 @@ def parse(argv: Sequence[str]) -> Arguments:
             parsed = TrlParser(cast(Any, GROUPS)).parse_args_and_config(args=argv)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
-    except (ValueError, TypeError) as error:
+    # The last three come of settings of accelerate and DeepSpeed that TRL passes on unchecked.
+    except (ValueError, TypeError, OSError, AttributeError, ImportError) as error:
         raise UserError(f"{source}: {one_sentence(str(error))}") from error
     except SystemExit as stop:
         if stop.code in (0, None):

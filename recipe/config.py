@@ -34,6 +34,8 @@ LEFT_ALONE = {
     "repetition_penalty": (1.0, "episodes are sampled from the policy itself, which the loss scores"),
     "resume_from_checkpoint": (None, "a run goes on by itself from what is in its output_dir"),
     "eval_strategy": ("no", "held-out tasks are evaluated by eval_every"),
+    "enable_jit_checkpoint": (False, "a run that is terminated goes on from its last checkpoint; set save_steps"),
+    "save_only_model": (False, "without optimizer and random states a cut run could not go on"),
 }
 PRECISIONS = ("auto", "fp32", "bf16")
 ADMITTED_LOSSES = ("dapo", "cispo")
@@ -99,6 +101,7 @@ class PolicyArguments:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "policy_layers", "policy_hidden")
+        _at_least(self, 0, "policy_seed")
         if self.policy_hidden % 4:
             refuse("policy_hidden", self.policy_hidden, "must be a multiple of 4, the number of heads")
         if self.policy_dtype not in ("float32", "bfloat16"):
@@ -275,6 +278,8 @@ class StageArguments:
         if self.midtrain_short_steps > self.midtrain_steps:
             refuse("midtrain_short_steps", self.midtrain_short_steps, "must be at most midtrain_steps")
         _at_least(self, 1, "midtrain_batch", "midtrain_span_batch", "eval_baseline_factor")
+        if not 0 < self.midtrain_learning_rate < math.inf:
+            refuse("midtrain_learning_rate", self.midtrain_learning_rate, "must be a number above 0")
         for name in ("midtrain_expert_share", "midtrain_drill_share", "midtrain_least_accuracy"):
             if not 0 <= getattr(self, name) <= 1:
                 refuse(name, getattr(self, name), "must be a share between 0 and 1")
@@ -329,8 +334,21 @@ class TrainingConfig(GRPOConfig):
             refuse("num_generations", self.num_generations, "a group needs at least 2 episodes to have a baseline")
         if self.scale_rewards not in ("none", "group"):
             refuse("scale_rewards", self.scale_rewards, "baseline and deviation are of one group; use none or group")
+        if not self.output_dir or not str(self.output_dir).strip():
+            refuse("output_dir", self.output_dir, "name the folder that keeps the run, such as runs/my-run")
         _at_least(self, 1, "token_budget", "per_device_train_batch_size", "gradient_accumulation_steps")
-        _at_least(self, 0, "beta", "learning_rate", "weight_decay", "seed")
+        _at_least(self, 1, "num_iterations", "save_steps", "logging_steps")
+        _at_least(self, 0, "beta", "learning_rate", "weight_decay", "seed", "epsilon", "warmup_steps", "max_grad_norm")
+        for name in ("epsilon_high", "delta", "data_seed"):
+            if getattr(self, name) is not None:
+                _at_least(self, 0, name)
+        for name in ("steps_per_generation", "generation_batch_size", "save_total_limit"):
+            if getattr(self, name) is not None:
+                _at_least(self, 1, name)
+        if not self.max_steps > 0 and not 0 < self.num_train_epochs < math.inf:
+            refuse("num_train_epochs", self.num_train_epochs, "must be a number above 0 where max_steps is not set")
+        if not all(0 <= beta < 1 for beta in (self.adam_beta1, self.adam_beta2)):
+            refuse("adam_beta1, adam_beta2", (self.adam_beta1, self.adam_beta2), "must be at least 0 and below 1")
         if not 0 < self.temperature < math.inf:
             refuse("temperature", self.temperature, "the loss divides by it, and sampling must vary; set it above 0")
         if not self.importance_cap > 0:

@@ -12,7 +12,9 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from eval.evaluate import evaluate
 from eval.results import Cell, cell_from_dict, cell_to_dict
+from recipe.checks import check_strategy_kind
 from recipe.config import LONG_WORDS, CompactionArguments, EpisodeArguments, StageArguments
+from recipe.records import read_record
 from recipe.rollout import embedded_engine
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
@@ -31,6 +33,7 @@ HELD_OUT_SEED = 1
 def make_strategy(compaction: CompactionArguments, name: str, summary_tokens: int | None = None) -> Strategy:
     """A strategy by name, with those of the YAML's settings that it has a field for."""
     kind = resolve(name, BUILTIN, "strategy")
+    check_strategy_kind(kind, name)
     settings = {
         "summary_tokens": compaction.summary_tokens if summary_tokens is None else summary_tokens,
         "trigger": compaction.trigger(),
@@ -100,8 +103,8 @@ class HeldOut:
 
     def finished(self) -> dict[str, Cell]:
         """The cells that earlier runs finished, by key."""
-        stored = [json.loads(path.read_text()) for path in sorted(self.cells.glob("*.json"))]
-        return {line["key"]: cell_from_dict(line["cell"]) for line in stored}
+        delete = "delete it, and its cell is evaluated again"
+        return dict(read_record(path, delete, _stored_cell) for path in sorted(self.cells.glob("*.json")))
 
     def tasks(self, length: int, count: int | None = None, split: str = "test") -> list[dict[str, Any]]:
         """The held-out tasks of a length; the same for every policy and strategy."""
@@ -148,6 +151,14 @@ class HeldOut:
         stored = {"key": measure.key, "cell": cell_to_dict(cell)}
         write_atomically(self.cells / (measure.key.replace("/", "-") + ".json"), json.dumps(stored).encode())
         return cell
+
+
+def _stored_cell(stored: Mapping[str, Any]) -> tuple[str, Cell]:
+    cell = cell_from_dict(stored["cell"])
+    for number in (cell.success, cell.length, *(outcome.tokens for outcome in cell.outcomes)):
+        if not isinstance(number, int | float):
+            raise TypeError(f"{number!r} is no number")
+    return str(stored["key"]), cell
 
 
 class EvaluateWhileTraining(TrainerCallback):

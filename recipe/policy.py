@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from recipe.config import PolicyArguments
 from rollouts.policies import load
 from rollouts.policies.load import TINY, Policy, build_tiny
+from summarization.resolve import UserError
 
 
 def load_policy(arguments: PolicyArguments, folder: str | Path | None = None) -> Policy:
@@ -21,9 +24,47 @@ def load_policy(arguments: PolicyArguments, folder: str | Path | None = None) ->
     """
     if folder is None and arguments.policy == TINY:
         return build_tiny(arguments.policy_seed, arguments.policy_hidden, arguments.policy_layers)
-    return load.load_policy(
-        folder if folder is not None else arguments.policy,
-        arguments.policy_dtype,
-        arguments.policy_attention,
-        arguments.trust_policy_code,
-    )
+    settings = (arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
+    if folder is None:
+        return load.load_policy(arguments.policy, *settings)
+    try:
+        return load.load_policy(folder, *settings)
+    except UserError as error:
+        raise UserError(
+            f"{folder}: is broken ({error}): delete that folder, and the run makes it again from what came before"
+        ) from error
+
+
+def load_frozen(arguments: PolicyArguments, name: str) -> Policy:
+    """Load the policy that the field ``frozen_policy`` names.
+
+    Raises:
+        UserError: It cannot be loaded.
+    """
+    settings = (arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
+    with _called_frozen():
+        return load.load_policy(name, *settings)
+
+
+def check_frozen(arguments: PolicyArguments, vocabulary: Mapping[str, int]) -> None:
+    """Refuse a ``frozen_policy`` that could not read the policy's tokens. Only its tokenizer is loaded.
+
+    Raises:
+        UserError: The tokenizer cannot be loaded, or is another one than the policy's.
+    """
+    named = arguments.frozen_policy
+    if named is None:
+        return
+    with _called_frozen():
+        tokenizer = load.load_tokenizer(named, arguments.trust_policy_code)
+    if tokenizer.get_vocab() != vocabulary:
+        raise UserError(f"frozen_policy is '{named}': its tokenizer differs from the policy's; name one that shares it")
+
+
+@contextlib.contextmanager
+def _called_frozen() -> Iterator[None]:
+    """Have errors name the field that was read."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("policy is", "frozen_policy is", 1)) from error

@@ -17,6 +17,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedModel
 
 from recipe.config import TrainingConfig
+from recipe.records import read_record
 from rollouts.files import write_atomically
 
 # Slower than fp32 divided by this, bf16 is not worth other numerics.
@@ -66,7 +67,7 @@ def choose_precision(asked: str, model: PreTrainedModel, tokens: int, file: Path
     chosen = [Precision(False, "")]
     if state.is_main_process:
         if file.is_file():
-            chosen = [Precision(**json.loads(file.read_text()))]
+            chosen = [read_record(file, "delete it, and both are measured again", lambda found: Precision(**found))]
         else:
             chosen = [_faster(model.to(state.device), tokens)]  # pyright: ignore[reportArgumentType]
             write_atomically(file, json.dumps(asdict(chosen[0])).encode())

@@ -14,8 +14,7 @@ output_dir/
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -29,18 +28,20 @@ from transformers import PrinterCallback
 from eval.results import Cell
 from recipe.arguments import Arguments
 from recipe.checkpoints import last_whole_checkpoint
-from recipe.credit import BUILTIN as CREDIT_RULES
+from recipe.checks import check_credit_rule, check_rows, check_tasks, check_whole_copy
 from recipe.credit import with_advantages
-from recipe.evaluation import EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
+from recipe.evaluation import HELD_OUT_SEED, EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
-from recipe.policy import load_policy
+from recipe.policy import check_frozen, load_frozen, load_policy
 from recipe.precision import apply_precision, choose_precision
+from recipe.records import read_record
 from recipe.rollout import Collector, embedded_engine
 from recipe.task_rows import read_task_rows
-from recipe.tracking import Progress, Stopwatch, clock, name_wandb_run, quiet, read_history
+from recipe.tracking import AtLastStep, Progress, Stopwatch, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
+from rollouts.environment import BUILTIN as ENVIRONMENTS
 from rollouts.environments.recall import tasks
 from rollouts.episode import Status
 from rollouts.files import write_atomically
@@ -49,46 +50,11 @@ from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
 from rollouts.runner import play
 from rollouts.storage import EpisodeWriter
-from summarization.resolve import UserError, resolve
+from summarization.resolve import UserError
+from summarization.strategies import Strategy
 
-# The environment whose tasks are generated here; any other brings its rows in a file.
-GENERATED = "recall"
 # Fields that may differ when a run is resumed: they change what is shown, not what is computed.
 FREE_FIELDS = ("report_to", "logging_steps", "save_steps", "stages", "source")
-
-
-def check_whole_copy() -> None:
-    """Refuse GRPO where no process has the whole policy.
-
-    Raises:
-        UserError: accelerate was told to split the weights.
-    """
-    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if os.environ.get(variable, "false").lower() in ("true", "1"):
-            raise UserError(
-                f"the launch config asks for {name}: stage 'grpo' samples with the embedded engine, which needs a "
-                "whole copy of the policy in each process; use configs/accelerate/ddp.yaml, and keep it for 'midtrain'"
-            )
-
-
-def check_tasks(arguments: Arguments) -> None:
-    """Refuse a run that asks for tasks nobody makes.
-
-    Raises:
-        UserError: The environment needs a file of rows, or held-out tasks were asked for where there are none.
-    """
-    name = arguments.episodes.environment
-    if name == GENERATED:
-        return
-    if arguments.episodes.train_file is None:
-        raise UserError(
-            f"train_file is not set: environment '{name}' needs task rows; name a file with one JSON object a line"
-        )
-    if "eval" in arguments.stages.stages or arguments.stages.eval_every:
-        raise UserError(
-            f"environment is '{name}': held-out tasks are generated for '{GENERATED}' alone; leave 'eval' out of "
-            "stages and set eval_every to 0"
-        )
 
 
 class Run:
@@ -107,7 +73,7 @@ class Run:
         self.stopwatch = Stopwatch(self.folder / "seconds.json", writes=self.main)
         self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
-        resolve(arguments.credit.credit, CREDIT_RULES, "credit")
+        check_credit_rule(arguments.credit.credit)
         check_tasks(arguments)
         if "grpo" in arguments.stages.stages:
             check_whole_copy()
@@ -116,7 +82,8 @@ class Run:
             check_demonstrable(arguments.episodes, arguments.compaction)
         self.policy = load_policy(arguments.policy)
         self.renderer = Renderer(self.policy.tokenizer, template_kwargs=arguments.policy.template_kwargs)
-        self.open_one_episode()
+        check_frozen(arguments.policy, self.policy.tokenizer.get_vocab())
+        self.open_episodes()
         self.claim_folder()
         if arguments.policy.precision is not None:
             precision = choose_precision(
@@ -151,22 +118,43 @@ class Run:
                 f"takes {needed} tasks; give more, or lower per_device_train_batch_size"
             )
 
-    def open_one_episode(self) -> None:
-        """Reset one environment and render its first prompt, so that what cannot work is refused before training.
+    def open_episodes(self) -> None:
+        """Reset environments and render first prompts, so that what cannot work is refused before training: the first
+        training task, every row of a file where that is cheap, and each cell that is to be evaluated.
 
         Raises:
             UserError: The window is too small, or the environment fails.
         """
         for task in self.train_tasks(1):
-            for job in jobs([task], self.environment, self.strategy, seed=0):
+            self.open_episode(task, self.strategy)
+        episodes = self.arguments.episodes
+        if episodes.train_file is not None and episodes.environment in ENVIRONMENTS:
+            check_rows(self.file_rows, self.environment, Path(episodes.train_file))
+        if "eval" in self.arguments.stages.stages:
+            for measure in measures(self.arguments.compaction, self.arguments.stages):
                 try:
-                    next(play(job, self.renderer, self.arguments.episodes.limits()))
-                except StopIteration as stop:
-                    if stop.value.status is Status.ENVIRONMENT_ERROR:
-                        raise UserError(
-                            f"environment is '{self.arguments.episodes.environment}': its first episode failed "
-                            f"({stop.value.error}); correct it, or the task row that it was given"
-                        ) from stop
+                    (task,) = tasks("test", 1, measure.length, episodes.task_kinds, HELD_OUT_SEED)
+                    self.open_episode(task, measure.strategy)
+                except UserError as error:
+                    factor = self.arguments.stages.eval_baseline_factor
+                    field = f"eval_baseline_factor is {factor}" if measure.name.endswith("x") else "stages has 'eval'"
+                    raise UserError(f"{field}: '{measure.name}' cannot be evaluated ({error})") from error
+
+    def open_episode(self, task: dict[str, Any], strategy: Strategy) -> None:
+        """Play one episode up to its first sample.
+
+        Raises:
+            UserError: The window is too small, or the environment fails.
+        """
+        for job in jobs([task], self.environment, strategy, seed=0):
+            try:
+                next(play(job, self.renderer, self.arguments.episodes.limits()))
+            except StopIteration as stop:
+                if stop.value.status is Status.ENVIRONMENT_ERROR:
+                    raise UserError(
+                        f"environment is '{self.arguments.episodes.environment}': its first episode failed "
+                        f"({stop.value.error}); correct it, or the task row that it was given"
+                    ) from stop
 
     def train_tasks(self, count: int) -> list[dict[str, Any]]:
         """The first ``count`` training tasks, drawn or read.
@@ -190,7 +178,7 @@ class Run:
         asked = json.loads(json.dumps(self._asked(), default=str))
         path = self.folder / "arguments.yaml"
         if path.is_file():
-            before = yaml.safe_load(path.read_text())
+            before = read_record(path, f"delete the folder '{self.folder}', or name another output_dir", dict)
             for field in sorted(set(asked) | set(before)):
                 if asked.get(field) != before.get(field) and field not in FREE_FIELDS:
                     raise UserError(
@@ -230,8 +218,11 @@ class Run:
             if self.main:
                 write_atomically(folder / "skills.json", json.dumps(asdict(skills)).encode())
             PartialState().wait_for_everyone()
-        found = json.loads((folder / "skills.json").read_text())
-        skills = Skills(found["copying"], found["lookup"])
+        skills = read_record(
+            folder / "skills.json",
+            "delete it, and mid-training goes on from its last checkpoint",
+            lambda found: Skills(float(found["copying"]), float(found["lookup"])),
+        )
         self.console.print(f"copying {skills.copying:.3f}, lookup {skills.lookup:.3f} (shares of tokens right)")
         least = a.stages.midtrain_least_accuracy
         if min(skills.copying, skills.lookup) < least:
@@ -275,11 +266,15 @@ class Run:
         )
         if evaluation is not None:
             evaluation.trainer = trainer
+        if policy.model.config.get_text_config().tie_word_embeddings:
+            # Checkpoints hold tied weights once; told so, the trainer ties them again instead of calling them missing.
+            policy.model._keys_to_ignore_on_save = list(policy.model.all_tied_weights_keys)
         trainer.remove_callback(PrinterCallback)
+        if a.stages.save_transcripts and self.main:
+            trainer.add_callback(AtLastStep(lambda: self.save_transcripts(trainer)))
         trainer.train(resume_from_checkpoint=last_whole_checkpoint(Path(args.output_dir), self.console))
         trainer.save_model(str(final))
         if self.main:
-            self.save_transcripts(trainer)
             write_atomically(final / "done.json", json.dumps({"steps": trainer.state.global_step}).encode())
         PartialState().wait_for_everyone()
 
@@ -344,20 +339,11 @@ class Run:
         return policy
 
     def frozen(self) -> Policy:
-        """The policy that writes the summaries of ``frozen_summary``.
-
-        Raises:
-            UserError: Its tokenizer is another one, so it could not read the policy's tokens.
-        """
+        """The policy that writes the summaries of ``frozen_summary``."""
         named = self.arguments.policy.frozen_policy
         if named is None:
             return self.before()
-        policy = load_policy(replace(self.arguments.policy, policy=named))
-        if policy.tokenizer.get_vocab() != self.policy.tokenizer.get_vocab():
-            raise UserError(
-                f"frozen_policy is '{named}': its tokenizer differs from the policy's; name one that shares it"
-            )
-        return policy
+        return load_frozen(self.arguments.policy, named)
 
     def training_engine(self, policy: Policy) -> TransformersEngine:
         """An engine that samples as the loss will score."""
@@ -373,9 +359,14 @@ class Run:
             path = folder / f"{episode.task_id}-{episode.attempt}.txt"
             write_atomically(path, self.renderer.transcript(episode).encode("utf-8", "replace"))
         if chosen:
-            with EpisodeWriter(folder / "episodes.jsonl.gz", {"policy": self.arguments.policy.policy}) as writer:
+            whole = folder / "episodes.jsonl.gz"
+            aside = folder / f".{whole.name}"
+            # A run that was cut at its last step comes here twice, and must not save its episodes twice.
+            aside.unlink(missing_ok=True)
+            with EpisodeWriter(aside, {"policy": self.arguments.policy.policy}) as writer:
                 for episode in chosen:
                     writer.append(episode)
+            aside.replace(whole)
 
     def _asked(self) -> dict[str, Any]:
         a = self.arguments

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rich.console import Console
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils.logging import disable_progress_bar
 
+from recipe.records import read_record
 from rollouts.files import write_atomically
 
 SHOWN = {
@@ -102,6 +103,22 @@ class Progress(TrainerCallback):
             file.write(json.dumps({"stage": self.stage, "step": state.global_step, "seconds": elapsed, **logs}) + "\n")
 
 
+class AtLastStep(TrainerCallback):
+    """Does something at the end of the last optimizer step, before its checkpoint is saved: a run that is cut in
+    between plays that step again, so that what is done is never missed.
+
+    Args:
+        then: What is done.
+    """
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        if state.global_step >= state.max_steps:
+            self.then()
+
+
 def _end_cut_line(path: Path) -> None:
     """End the line that a killed process left half written, so that the next one is not appended to it."""
     if not path.is_file() or not path.stat().st_size:
@@ -126,6 +143,10 @@ def read_history(path: Path, stage: str) -> list[dict[str, Any]]:
         if isinstance(record, dict) and record.get("stage") == stage:
             by_step[record["step"]] = record
     return [by_step[step] for step in sorted(by_step)]
+
+
+def _times(stored: Any) -> dict[str, float]:
+    return {str(stage): float(seconds) for stage, seconds in stored.items()}
 
 
 class Stopwatch:
@@ -153,7 +174,7 @@ class Stopwatch:
 
     def seconds(self) -> dict[str, float]:
         """By stage, up to now."""
-        spent: dict[str, float] = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        spent = read_record(self.path, "delete it, and times are counted anew", _times) if self.path.is_file() else {}
         if self._running:
             stage, began = self._running
             spent[stage] = spent.get(stage, 0.0) + time.monotonic() - began

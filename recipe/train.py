@@ -1,6 +1,8 @@
 """The recipe: runs the stages that a YAML lists, skips what is done, resumes what was cut, ends with a report.
 
 accelerate launch --config_file configs/accelerate/cpu.yaml -m recipe.train --config configs/quickstart.yaml
+
+What takes seconds to import is imported within :func:`main`, so that Ctrl-C ends with a sentence from the start.
 """
 
 from __future__ import annotations
@@ -8,26 +10,43 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from recipe.arguments import Arguments, parse
+from recipe.interrupts import Interrupts, no_room
 from summarization.resolve import UserError
+
+if TYPE_CHECKING:
+    from recipe.arguments import Arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the stages; returns the exit code.
 
-    Exit codes: 0 done; 2 a mistake in what was asked for; 130 interrupted.
+    Exit codes: 0 done; 1 the disk is full or cannot be written; 2 a mistake in what was asked for; 130 interrupted
+    (Ctrl-C), 143 terminated (SIGTERM).
     """
-    try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        run(arguments)
-    except UserError as error:
-        if int(os.environ.get("RANK", "0")) == 0:
-            print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: start the same command again to go on from the last checkpoint", file=sys.stderr)
-        return 130
+    with Interrupts() as interrupts:
+        try:
+            from recipe.arguments import parse
+
+            run(parse(sys.argv[1:] if argv is None else argv))
+        except UserError as error:
+            _complain(f"error: {error}")
+            return 2
+        except BaseException as error:
+            # Libraries turn an interrupt within their own code into errors of theirs.
+            if interrupts.received:
+                name = "interrupted" if interrupts.exit_code == 130 else "terminated"
+                _complain(f"{name}: start the same command again to go on from the last checkpoint")
+                return interrupts.exit_code
+            reason = no_room(error)
+            if reason is None:
+                raise
+            _complain(
+                f"error: the disk refuses a file ({reason}): make room, mend its permissions, or name another "
+                "output_dir; what was saved before is whole, and the same command goes on from it"
+            )
+            return 1
     return 0
 
 
@@ -46,6 +65,12 @@ def run(arguments: Arguments) -> None:
                 getattr(run, stage)()
     except UserError as error:
         raise UserError(f"{arguments.source}: {error}") from error
+
+
+def _complain(text: str) -> None:
+    """Say it once, on one line, without what a terminal would obey: parts of it may come from data."""
+    if int(os.environ.get("RANK", "0")) == 0:
+        print("".join(c if c.isprintable() else " " for c in text), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,12 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from rollouts.episode import Compaction, Episode, Finish, Segment, Status, Turn, TurnKind
+from rollouts.yaml_file import fits, in_words, one_sentence
 from summarization.resolve import UserError
 
 FORMAT, VERSION = "palimpsest-episodes", 1
@@ -29,16 +31,18 @@ class EpisodeWriter:
         about: Written into the first line of a new file.
 
     Raises:
-        UserError: The file holds something else.
+        UserError: The file holds something else, or is damaged elsewhere than at a cut-off end.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
         self.path = path
-        whole = _whole_bytes(path) if path.is_file() else 0
+        whole = 0
+        if path.is_file() and path.stat().st_size:
+            whole, damaged = _whole_bytes(path)
+            if damaged:
+                raise _damaged(path, whole) if whole else _no_episodes(path)
         if whole:
             read_about(path)
-        elif path.is_file() and path.stat().st_size:
-            raise UserError(f"{path}: is no file of episodes; name another, or delete it")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab")
         self._file.truncate(whole)
@@ -64,8 +68,9 @@ class EpisodeWriter:
         self._file.flush()
 
 
-def _whole_bytes(path: Path) -> int:
-    """Bytes of the whole gzip members that a file begins with; each is read by itself."""
+def _whole_bytes(path: Path) -> tuple[int, bool]:
+    """Bytes of the whole gzip members that a file begins with, and whether what follows is damaged: a member that
+    was only cut off is not."""
     end = 0
     with path.open("rb") as file:
         member = zlib.decompressobj(wbits=31)
@@ -75,20 +80,31 @@ def _whole_bytes(path: Path) -> int:
                 try:
                     member.decompress(block)
                 except zlib.error:
-                    return end
+                    return end, True
                 used = len(block) - len(member.unused_data)
                 read += used
                 block = block[used:]
                 if member.eof:
                     end, member = read, zlib.decompressobj(wbits=31)
-    return end
+    return end, False
+
+
+def _no_episodes(path: Path, reason: str = "") -> UserError:
+    return UserError(f"{path}: is no file of episodes{reason}; name another, or delete it")
+
+
+def _damaged(path: Path, whole: int) -> UserError:
+    return UserError(
+        f"{path}: is damaged after byte {whole}, which no cut-off writing explains; bring it back from a copy, or "
+        "delete it, and its episodes are played again"
+    )
 
 
 def read_about(path: Path) -> dict[str, Any]:
     """What the first line says.
 
     Raises:
-        UserError: There is no such file, or it is no file of episodes, or of a newer version.
+        UserError: There is no such file, or it is no file of episodes, or of another version.
     """
     about = next(_lines(path), None)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -104,25 +120,52 @@ def read_episodes(path: Path) -> Iterator[Episode]:
     A last line that was cut off by a killed process is left out, with a warning.
 
     Raises:
-        UserError: As :func:`read_about`.
+        UserError: As :func:`read_about`; or the file is damaged elsewhere, or a line is no episode.
     """
     read_about(path)
-    lines = _lines(path)
-    next(lines)
-    yield from map(episode_from_dict, lines)
+    for number, line in enumerate(_lines(path)):
+        if number:
+            try:
+                episode = episode_from_dict(line)
+            except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+                raise UserError(
+                    f"{path}: line {number + 1} is no episode ({type(error).__name__}: {one_sentence(str(error))}); "
+                    "delete the file, and its episodes are played again"
+                ) from error
+            yield episode
 
 
 def _lines(path: Path) -> Iterator[Any]:
+    number = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
+        with gzip.open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    content = json.loads(line.decode("utf-8"))
+                except (ValueError, RecursionError) as error:
+                    if not line.endswith(b"\n") and _cut_off(path):
+                        raise EOFError(str(error)) from error
+                    if number == 1:
+                        raise _no_episodes(path, f" ({one_sentence(str(error))})") from error
+                    raise UserError(
+                        f"{path}: line {number} is no JSON ({one_sentence(str(error))}); delete the file, and its "
+                        "episodes are played again"
+                    ) from error
+                yield content
     except FileNotFoundError as error:
         raise UserError(f"{path}: there is no such file") from error
-    except (gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: is no file of episodes ({error})") from error
-    except (EOFError, zlib.error, json.JSONDecodeError) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        whole, damaged = _whole_bytes(path)
+        if damaged:
+            raise (_damaged(path, whole) if whole else _no_episodes(path, f" ({error})")) from error
         warnings.warn(f"{path}: its last line was cut off and is left out ({error})", stacklevel=2)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _cut_off(path: Path) -> bool:
+    whole, damaged = _whole_bytes(path)
+    return not damaged and whole < path.stat().st_size
 
 
 def episode_to_dict(episode: Episode) -> dict[str, Any]:
@@ -139,20 +182,49 @@ def episode_to_dict(episode: Episode) -> dict[str, Any]:
 
 
 def episode_from_dict(stored: Mapping[str, Any]) -> Episode:
-    """The inverse of :func:`episode_to_dict`."""
+    """The inverse of :func:`episode_to_dict`.
+
+    Raises:
+        TypeError: A field has another type, is missing, or is not known; also ``ValueError``, ``KeyError`` and
+            ``AttributeError``.
+    """
 
     def turn(fields: Mapping[str, Any]) -> Turn:
         enums = {"kind": TurnKind(fields["kind"]), "finish": Finish(fields["finish"])}
-        return Turn(**{**_tuples(fields), **enums})
+        ids = {name: _token_ids(fields[name]) for name in ("appended_ids", "sampled_ids")}
+        return _checked(Turn(**{**_tuples(fields), **ids, **enums}))
 
     segments = tuple(
-        Segment(tuple(s["prompt_ids"]), tuple(turn(t) for t in s["turns"]), tuple(s["trailing_ids"]))
+        Segment(_token_ids(s["prompt_ids"]), tuple(turn(t) for t in s["turns"]), _token_ids(s["trailing_ids"]))
         for s in stored["segments"]
     )
-    compactions = tuple(Compaction(**_tuples(compaction)) for compaction in stored["compactions"])
+    compactions = tuple(_checked(Compaction(**_tuples(compaction))) for compaction in stored["compactions"])
     parts = {"segments": segments, "compactions": compactions, "status": Status(stored["status"])}
-    return Episode(**{**stored, **parts, "acts": tuple(stored["acts"])})
+    if not isinstance(stored["task"], dict) or not fits(stored["metrics"], dict):
+        raise TypeError("task and metrics must be objects")
+    return _checked(Episode(**{**stored, **parts, "acts": tuple(stored["acts"])}))
 
 
 def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
+def _token_ids(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list) or not all(type(value) is int and value >= 0 for value in values):
+        raise TypeError("token ids must be whole numbers of at least 0")
+    return tuple(values)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _checked(carrier: Any) -> Any:
+    """The carrier itself, once its fields have the types that it says."""
+    for name, hint in _hints(type(carrier)).items():
+        value = getattr(carrier, name)
+        right = all(fits(item, get_args(hint)[0]) for item in value) if isinstance(value, tuple) else fits(value, hint)
+        if not right or (get_origin(hint) is tuple) != isinstance(value, tuple):
+            raise TypeError(f"{name} must be {in_words(hint)}")
+    return carrier

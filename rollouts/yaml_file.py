@@ -41,7 +41,8 @@ def read_fields(path: str, hints: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read ({error})") from error
     try:
         content: Any = yaml.load(text, NoDuplicates)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # A date such as 2026-13-40 and nesting without end are not YAMLErrors.
         raise UserError(f"{path}: is no valid YAML ({one_sentence(str(error))})") from error
     if not isinstance(content, dict):
         raise UserError(f"{path}: must hold 'field: value' lines, but it holds a {type(content).__name__}")
@@ -71,7 +72,7 @@ def in_words(hint: Any) -> str:
     """An annotated type as a user would say it."""
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(in_words(part) for part in get_args(hint))
-    if get_origin(hint) is list:
+    if get_origin(hint) in (list, tuple):
         return f"a list, each item {in_words(get_args(hint)[0])}"
     if hint is dict or get_origin(hint) is dict:
         return "a mapping"

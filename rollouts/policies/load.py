@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rollouts.policies.smollm2 import smollm2_folder
@@ -57,11 +58,20 @@ def load_policy(
     place = _place(name)
     tokenizer = _tokenizer(place, trust_code)
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            place, dtype=getattr(torch, dtype), attn_implementation=attention, trust_remote_code=trust_code
+        model, found = AutoModelForCausalLM.from_pretrained(
+            place,
+            dtype=getattr(torch, dtype),
+            attn_implementation=attention,
+            trust_remote_code=trust_code,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, ImportError) as error:
+    # Cut-off weights are an error of the safetensors library, weights of another size a RuntimeError.
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise _unloadable(place, error) from error
+    if found["missing_keys"]:
+        # transformers would fill them with random numbers and say so in passing.
+        missing = sorted(found["missing_keys"])
+        raise _unloadable(place, ValueError(f"its files lack {len(missing)} weights, such as '{missing[0]}'"))
     return Policy(model, tokenizer)
 
 
@@ -72,7 +82,8 @@ def _place(name: str | Path) -> str:
 def _tokenizer(place: str, trust_code: bool) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_code)
-    except (OSError, ValueError, ImportError) as error:
+    except Exception as error:
+        # The tokenizers library raises plain exceptions of a file that is cut off.
         raise _unloadable(place, error) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
