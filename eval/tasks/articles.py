@@ -11,6 +11,9 @@ and their articles generated, which changes what is measured, so scores are **no
 
 ``qa_1`` asks what one article says. ``qa_2`` asks about the town where a person was born: one article names the town,
 another tells about it, in either order.
+
+Twins (:mod:`eval.tasks.twins`): in ``absent`` the article that answers is not there (in ``qa_2`` the one that leads to
+it is); in ``contradicted`` it stands there twice, first with another value, later as a corrected edition.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ import random
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
-from eval.tasks.match import any_of, strict_part, string_match_part
+from eval.tasks.match import UNKNOWN, any_of, strict_part, string_match_part
+from eval.tasks.twins import TWINS, abstention, allowed
 from rollouts.environments.lexicon import GOODS, OWNERS, PEOPLE
 
 ONSETS = """Bar Bel Cal Cor Dan Del Dor Fal Fen Gal Gor Hal Har Jor Kal Kel Lan Lor Mal Mar Nor Pel Quin Ral Ros
@@ -144,9 +149,14 @@ OF_A_TOWN: Mapping[str, tuple[str, re.Pattern[str]]] = {
 """What may be asked: the question, and what finds answers of its kind."""
 
 
+Told = list[tuple[str, "Person | Town"]]
+"""Articles, and what they are about."""
+
+
 class Articles(Task):
     """What the two tasks share."""
 
+    defaults: ClassVar[Mapping[str, Any]] = TWINS
     answer_prefix = "The answer is:"
 
     def __init__(self, ask: Ask) -> None:
@@ -155,45 +165,80 @@ class Articles(Task):
         self._town = _town(rng)
         self._person = _person(rng, self._town.name)
         self._read: set[str] = set()
-        self._asked, self._value, self._kind = self._drawn(rng)
+        self._asked, self._attribute, self._kind = self._drawn(rng)
+        self._value: str = getattr(self._sources()[-1], self._attribute)
+        self._stated = ""
 
     @abstractmethod
     def _drawn(self, rng: random.Random) -> tuple[str, str, re.Pattern[str]]:
-        """The question, its answer, and what finds answers of its kind."""
+        """The question, which attribute answers it, and what finds answers of its kind."""
 
     @abstractmethod
     def _sources(self) -> Sequence[Person | Town]:
-        """What the articles that answer the question are about."""
+        """What the articles that answer the question are about, the last of them with the answer."""
 
     @property
     def question(self) -> str:
+        correction = " A corrected edition of an article takes the place of it." if self.options["contradicted"] else ""
         return (
             "The text is a collection of articles. Answer the question from them, with the answer alone and no other "
-            f"words. Question: {self._asked}"
+            f"words. Question: {self._asked}{correction}{allowed(self.options)}"
         )
 
     def pieces(self) -> Iterator[str]:
         rng = self.draw("places")
         sources = list(self._sources())
         rng.shuffle(sources)
-        texts = [source.article(rng) for source in sources]
-        depths = depths_of(rng, len(texts))
+        told = [(source.article(rng), source) for source in sources]
+        depths = depths_of(rng, len(told))
+        answering = self._sources()[-1]
+        if self.options["absent"]:
+            told, depths = self._without(told, depths, answering)
+        elif self.options["contradicted"]:
+            told, depths = self._corrected(told, depths, answering)
+        texts = [text for text, _ in told]
         for piece, which in scattered(texts, depths, self._others(), self.ask.tokens, self.ask.count):
             if which is not None:
-                self._read.add(sources[which].name)
+                source = told[which][1]
+                self._read.add(source.name)
+                if source.name == answering.name:
+                    self._stated = getattr(source, self._attribute)
             yield piece
 
+    def _without(self, told: Told, depths: list[float], answering: Person | Town) -> tuple[Told, list[float]]:
+        left = [at for at, (_, source) in enumerate(told) if source is not answering]
+        return [told[at] for at in left], [depths[at] for at in left]
+
+    def _corrected(self, told: Told, depths: list[float], answering: Person | Town) -> tuple[Told, list[float]]:
+        """The answering article becomes the corrected edition, and one with another value is put before it."""
+        rng = self.draw("outdated")
+        value = self._value
+        while value == self._value:
+            value = getattr(
+                _person(rng, _town(rng).name) if isinstance(answering, Person) else _town(rng), self._attribute
+            )
+        outdated = replace(answering, **{self._attribute: value})
+        (at,) = [at for at, (_, source) in enumerate(told) if source is answering]
+        first = rng.random() * depths[at]
+        text = told[at][0].replace(f"Article: {answering.name}", f"Article: {answering.name} (corrected edition)", 1)
+        entries = [*zip(depths, [*told[:at], (text, answering), *told[at + 1 :]], strict=True)]
+        entries.append((first, (outdated.article(rng), outdated)))
+        entries.sort(key=lambda entry: entry[0])
+        return [each for _, each in entries], [depth for depth, _ in entries]
+
     def answers(self) -> Sequence[str]:
-        return (self._value,)
+        return (UNKNOWN if self.options["absent"] else self._value,)
 
     def scores(self, answer: str) -> Mapping[str, float]:
+        if self.options["absent"]:
+            return abstention(answer, self._kind)
         return {
             "official": string_match_part(answer, self.answers()),
             "strict": strict_part(answer, self.answers(), self._kind),
         }
 
     def needed(self) -> Sequence[str]:
-        return (self._value,) if self._read else ()
+        return (self._stated,) if self._stated else ()
 
     def _others(self) -> Iterator[str]:
         rng = self.draw("others")
@@ -216,7 +261,7 @@ class SingleHop(Articles):
 
     def _drawn(self, rng: random.Random) -> tuple[str, str, re.Pattern[str]]:
         self._about = rng.choice((self._person, self._town))
-        return _asked(rng, self._about, self._about.name, OF_A_PERSON if self._about is self._person else OF_A_TOWN)
+        return _asked(rng, self._about.name, OF_A_PERSON if self._about is self._person else OF_A_TOWN)
 
     def _sources(self) -> Sequence[Person | Town]:
         return (self._about,)
@@ -229,26 +274,28 @@ class TwoHop(Articles):
     about = "after RULER: a question that two of many invented articles answer together"
 
     def _drawn(self, rng: random.Random) -> tuple[str, str, re.Pattern[str]]:
-        return _asked(rng, self._town, f"the town where {self._person.name} was born", OF_A_TOWN)
+        return _asked(rng, f"the town where {self._person.name} was born", OF_A_TOWN)
 
     def _sources(self) -> Sequence[Person | Town]:
         return (self._person, self._town)
 
     def needed(self) -> Sequence[str]:
         """The town's name is needed until both articles were read; from then on the answer alone."""
+        if self.options["absent"]:
+            return ()
         if len(self._read) == 2:
-            return (self._value,)
+            return (self._stated,)
         if self._town.name in self._read:
-            return (self._town.name, self._value)
+            return (self._town.name, self._stated)
         return (self._town.name,) if self._read else ()
 
 
 def _asked(
-    rng: random.Random, about: Person | Town, called: str, questions: Mapping[str, tuple[str, re.Pattern[str]]]
+    rng: random.Random, called: str, questions: Mapping[str, tuple[str, re.Pattern[str]]]
 ) -> tuple[str, str, re.Pattern[str]]:
     attribute = rng.choice(sorted(questions))
     question, kind = questions[attribute]
-    return question.format(called), getattr(about, attribute), kind
+    return question.format(called), attribute, kind
 
 
 def _person(rng: random.Random, town: str, family: str | None = None) -> Person:

@@ -9,6 +9,9 @@ Four kinds of question:
 
 Files come in an order drawn for each sample, none twice, at most an eighth of the sample each, so that a short sample
 has several. There is no public scorer: ``official`` is the substring match that RULER would use.
+
+In the twin ``absent`` (:mod:`eval.tasks.twins`) the file with the answer is left out and other files fill its place;
+code states nothing that it takes back, so there is no ``contradicted``.
 """
 
 from __future__ import annotations
@@ -21,15 +24,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, cut
-from eval.tasks.codebase_index import Symbols, chunks, python_files, source, symbols
-from eval.tasks.match import string_match_all
+from eval.tasks.codebase_answers import named_functions, named_paths, named_values, only_value
+from eval.tasks.codebase_index import Definition, Symbols, chunks, python_files, source, symbols
+from eval.tasks.match import UNKNOWN, string_match_all
+from eval.tasks.twins import ABSENT, abstention, allowed
 from summarization.metrics import held
 from summarization.resolve import UserError, closest
 
 KINDS = ("defined_in", "default_of", "constant", "caller_of")
 CHUNK_WORDS, CHUNK_CHARACTERS = 100, 1000
-LONGEST_ANSWER_WORDS = 40
 DRAWS = 60
+_NOTHING = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,12 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Fact:
-    """A question and its answer, which stands at ``line`` of excerpt ``excerpt``."""
+    """A question and its answer, which stands at ``line`` of excerpt ``excerpt``.
 
+    ``name`` is what no other file may define or call; empty where the question names the file.
+    """
+
+    name: str
     question: str
     answer: str
     excerpt: int
@@ -59,7 +68,7 @@ class Codebase(Task):
 
     name: ClassVar[str] = "codebase"
     about: ClassVar[str] = "questions about real Python source: where defined, which default, what value, who calls"
-    defaults: ClassVar[Mapping[str, Any]] = {"kind": "any", "folder": ""}
+    defaults: ClassVar[Mapping[str, Any]] = {"kind": "any", "folder": "", **ABSENT}
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)
@@ -72,7 +81,7 @@ class Codebase(Task):
 
     @property
     def question(self) -> str:
-        return self.fact.question
+        return self.fact.question + allowed(self.options)
 
     def pieces(self) -> Iterator[str]:
         for number, excerpt in enumerate(self.excerpts):
@@ -84,13 +93,18 @@ class Codebase(Task):
                 yield text[: excerpt.kept] if final else text
 
     def answers(self) -> Sequence[str]:
-        return (self.fact.answer,)
+        return (UNKNOWN if self.options["absent"] else self.fact.answer,)
 
     def needed(self) -> Sequence[str]:
+        if self.options["absent"]:
+            return ()
         return (self.fact.answer,) if (self.fact.excerpt, self.fact.line) <= self._read else ()
 
     def scores(self, answer: str) -> Mapping[str, float]:
         right = self.fact.answer
+        if self.options["absent"]:
+            found = abstention(answer, _NOTHING)
+            return {**found, "strict": 0.0 if self._named(answer) else found["strict"]}
         if self.kind == "defined_in":
             strict = named_paths(answer) == {right} or answer.strip("`'\" .\n") == right.removesuffix(".py")
         elif self.kind == "caller_of":
@@ -99,17 +113,31 @@ class Codebase(Task):
             strict = only_value(answer, right, self.question)
         return {"official": string_match_all(answer, [right]), "strict": float(strict)}
 
+    def _named(self, answer: str) -> set[str]:
+        """What the answer names of the kind asked for."""
+        if self.kind == "defined_in":
+            return named_paths(answer)
+        if self.kind == "caller_of":
+            return named_functions(answer, self._functions, self.question)
+        return named_values(answer, self.question)
+
     def _choose(self, kinds: Sequence[str]) -> tuple[str, tuple[Excerpt, ...], Fact, frozenset[str]]:
         for kind in kinds:
             for attempt in range(DRAWS):
                 excerpts = self._excerpts(attempt)
-                found = [(excerpt, facts) for excerpt in excerpts if (facts := symbols(excerpt.path)) is not None]
+                found = _found(excerpts)
                 candidates = _FINDERS[kind](found)
                 if len(candidates) > 1:
                     # A value first, then a fact with it, so that a frequent value is no better a guess than another.
                     rng = self.draw("fact", kind, attempt)
                     fact = rng.choice(candidates[rng.choice(sorted(candidates))])
-                    return kind, excerpts, fact, _functions(found)
+                    functions = _functions(found)
+                    if self.options["absent"]:
+                        excerpts = self._excerpts(attempt, without=excerpts[fact.excerpt].name)
+                        found = _found(excerpts)
+                        if _speaks_of(found, fact.name):
+                            continue
+                    return kind, excerpts, fact, functions | _functions(found)
                 if self._all_files_read(excerpts):
                     break
         raise UserError(
@@ -121,8 +149,12 @@ class Codebase(Task):
     def _all_files_read(self, excerpts: Sequence[Excerpt]) -> bool:
         return len(excerpts) == len(python_files(self.options["folder"]))
 
-    def _excerpts(self, attempt: int) -> tuple[Excerpt, ...]:
-        """Draw files until the length is reached: in parts of them first, in whole files where those do not suffice."""
+    def _excerpts(self, attempt: int, without: str = "") -> tuple[Excerpt, ...]:
+        """Draw files until the length is reached: in parts of them first, in whole files where those do not suffice.
+
+        Args:
+            without: A file to pass over.
+        """
         files = python_files(self.options["folder"])
         tokens, count = self.ask.tokens, self.ask.count
         read = 0
@@ -136,6 +168,9 @@ class Codebase(Task):
                     continue
                 whole = share == tokens or share > path.stat().st_size
                 first = 1 if whole else rng.choice((1, *facts.starts))
+                # Only after the draw, so that all other files are read as the twin reads them.
+                if name == without:
+                    continue
                 excerpt, size = _fill(name, path, first, min(share, tokens - read), tokens - read <= share, count)
                 if excerpt is not None:
                     chosen.append(excerpt)
@@ -177,6 +212,19 @@ def _fill(name: str, path: Path, first: int, room: int, final: bool, count: Any)
     return (Excerpt(name, path, first, last_line, pieces, kept) if pieces else None), read
 
 
+def _found(excerpts: Sequence[Excerpt]) -> Found:
+    return [(excerpt, facts) for excerpt in excerpts if (facts := symbols(excerpt.path)) is not None]
+
+
+def _speaks_of(found: Found, name: str) -> bool:
+    """Whether anything that is read defines or calls the name."""
+    return any(
+        (place.name if isinstance(place, Definition) else place.callee) == name and _within(excerpt, place.line)
+        for excerpt, facts in found
+        for place in (*facts.definitions, *facts.calls)
+    )
+
+
 Found = Sequence[tuple[Excerpt, Symbols]]
 Candidates = Mapping[str, Sequence[Fact]]
 
@@ -191,7 +239,7 @@ def _definitions(found: Found) -> Candidates:
                     f"Which file defines the {definition.kind} `{definition.name}`? Answer with its path alone, as the "
                     "headings of the text have it."
                 )
-                candidates[excerpt.name].append(Fact(question, excerpt.name, number, definition.line))
+                candidates[excerpt.name].append(Fact(definition.name, question, excerpt.name, number, definition.line))
     return candidates
 
 
@@ -212,7 +260,7 @@ def _values(found: Found, what: str, template: str) -> Candidates:
                 # A value that the question gives away tells nothing about who read the text.
                 if not held(value.value, question):
                     asked = f"{question} Answer with the value alone."
-                    candidates[value.value].append(Fact(asked, value.value, number, value.line))
+                    candidates[value.value].append(Fact("", asked, value.value, number, value.line))
     return candidates
 
 
@@ -232,7 +280,7 @@ def _callers(found: Found) -> Candidates:
                 f"Only one function or method in the text calls `{callee}`. Which one? Answer with the name alone of "
                 "the function or method that contains the call."
             )
-            candidates[caller].append(Fact(question, caller, number, line))
+            candidates[caller].append(Fact(callee, question, caller, number, line))
     return candidates
 
 
@@ -250,39 +298,3 @@ def _functions(found: Found) -> frozenset[str]:
 
 
 _FINDERS = {"defined_in": _definitions, "default_of": _defaults, "constant": _constants, "caller_of": _callers}
-
-
-def named_paths(answer: str) -> set[str]:
-    """Every path of a Python file that the answer names."""
-    return set(re.findall(r"[\w./-]*\w\.py(?!\w)", answer))
-
-
-def named_functions(answer: str, functions: frozenset[str], question: str) -> set[str]:
-    """Every function that the answer names as code; an English word that is a function's name too is none of them.
-
-    Words count as code in quotes, before a parenthesis, with an underscore, dot, digit or capital inside, or where the
-    answer is nothing but names.
-    """
-    pattern = r"(?P<before>[`'\"]?)(?P<name>[A-Za-z_][\w.]*)(?P<after>[`'\"(]?)"
-    words = [(m["name"].rstrip(".").split(".")[-1], m) for m in re.finditer(pattern, answer)]
-    listing = all(word in functions or word in ("and", "or") for word, _ in words)
-    asked = set(re.findall(r"\w+", question))
-    found = set()
-    for word, match in words:
-        inside = match["name"].rstrip(".")[1:]
-        code = match["before"] or match["after"] or re.search(r"[_.\dA-Z]", inside) or inside.startswith("_")
-        if word in functions and word not in asked and (listing or code or match["name"].startswith("_")):
-            found.add(word)
-    return found
-
-
-def only_value(answer: str, value: str, question: str) -> bool:
-    """Whether a short answer gives the value and no other: no other number, and no other text in quotes."""
-    if len(answer.split()) > LONGEST_ANSWER_WORDS + len(value.split()):
-        return False
-    numbers = r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])"
-    if re.fullmatch(numbers, value):
-        return set(re.findall(numbers, answer)) - set(re.findall(numbers, question)) == {value}
-    quoted = {text for _, text in re.findall(r"([`'\"])(.+?)\1", answer) if text not in question}
-    quoted = {text.strip("`'\"") for text in quoted}
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer) is not None and quoted <= {value}

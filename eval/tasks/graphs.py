@@ -3,7 +3,10 @@
 Nodes are named by ten hexadecimal digits and edges stand in a drawn order, so that a walk can not be made while reading
 unless all edges that may matter are kept. The part of the graph that the answer depends on is planned first; all other
 edges are made as they are read, between nodes that leave the answer as it is. What differs: prompts are in our own
-words, there are no worked examples, answers are never empty, and an edge may be listed twice.
+words, there are no worked examples, answers are never empty but in a twin, and an edge may be listed twice.
+
+In the twin ``absent`` (:mod:`eval.tasks.twins`) no edge of the answer is there; as in real files of this benchmark, the
+right answer is then an empty list. ``contradicted`` does not apply: no edge takes back another.
 
 Both scores are those of :func:`eval.tasks.file_scores.graphwalks`.
 """
@@ -18,12 +21,14 @@ from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
 from eval.tasks.file_scores import graphwalks
+from eval.tasks.twins import ABSENT, allowed
 from summarization.resolve import UserError
 
 NAME_BITS = 40
 SAMPLED_EDGES = 32
 EDGES_FOR_EACH_NODE = 2
 _NEW_NODE = 0.8
+_EMPTY = "leave the brackets empty"
 _FORM = "End with a line of the form 'Final Answer: [first, second]'."
 
 
@@ -38,7 +43,7 @@ class _Graph(Task):
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)
         for option, value in self.options.items():
-            if value < 1:
+            if option not in ABSENT and value < 1:
                 raise UserError(f"task '{self.name}': {option} is {value}, must be at least 1")
         rng = self.draw("names")
         # Two odd factors and a fold: different numbers always get different names.
@@ -65,11 +70,14 @@ class _Graph(Task):
         size = sum(map(self.ask.count, sampled)) / SAMPLED_EDGES
         known = 1 + max(max(edge) for edge in planned)
         nodes = known + max(8, round(self.ask.tokens / size / EDGES_FOR_EACH_NODE))
+        depths = depths_of(rng, len(planned))
+        if self.options["absent"]:
+            planned, depths = [], []
         lines = [self._line(*edge) for edge in planned]
         others = self._others(nodes)
         # Half an edge more, for an edge that would have to be cut is left out.
         tokens = self.ask.tokens + int(size / 2)
-        for piece, which in scattered(lines, depths_of(rng, len(lines)), others, tokens, self.ask.count):
+        for piece, which in scattered(lines, depths, others, tokens, self.ask.count):
             if which is None and not _EDGE.fullmatch(piece):
                 continue
             yield piece
@@ -78,7 +86,7 @@ class _Graph(Task):
                 self._read.append(planned[which])
 
     def answers(self) -> Sequence[str]:
-        return tuple(self.node(number) for number in self._found)
+        return () if self.options["absent"] else tuple(self.node(number) for number in self._found)
 
     def scores(self, answer: str) -> Mapping[str, float]:
         return graphwalks(answer, self.answers())
@@ -104,7 +112,7 @@ class BreadthFirst(_Graph):
 
     name = "graphwalks_bfs"
     about = "GraphWalks-like: the nodes at an exact depth from a node, in a long list of edges"
-    defaults: ClassVar[Mapping[str, Any]] = {"depth": 2, "branching": 3}
+    defaults: ClassVar[Mapping[str, Any]] = {"depth": 2, "branching": 3, **ABSENT}
 
     @property
     def question(self) -> str:
@@ -112,6 +120,7 @@ class BreadthFirst(_Graph):
         return (
             f"Every line is a directed edge, 'from -> to'. Start at node {self.node(0)}: which nodes can be reached "
             f"from it over {depth} edge{'s' if depth > 1 else ''} and not over fewer? Do not name the start. {_FORM}"
+            f"{allowed(self.options, _EMPTY)}"
         )
 
     def plan(self, rng: random.Random) -> None:
@@ -149,13 +158,14 @@ class Parents(_Graph):
 
     name = "graphwalks_parents"
     about = "GraphWalks-like: the nodes that have an edge to a node, in a long list of edges"
-    defaults: ClassVar[Mapping[str, Any]] = {"parents": 8}
+    defaults: ClassVar[Mapping[str, Any]] = {"parents": 8, **ABSENT}
 
     @property
     def question(self) -> str:
         return (
             "Every line is a directed edge, 'from -> to'. "
             f"Which nodes have an edge that leads directly to node {self.node(0)}? {_FORM}"
+            f"{allowed(self.options, _EMPTY)}"
         )
 
     def plan(self, rng: random.Random) -> None:

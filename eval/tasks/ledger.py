@@ -3,6 +3,9 @@
 A handful of named accounts matter; all others are there to be ignored. Every balance must be updated again and again,
 so a reader who keeps the lines instead of the state runs out of room.
 
+Its twins (:mod:`eval.tasks.twins`): in ``absent`` no entry names an account that is asked for; in ``contradicted``
+those open with too much, which a later entry takes back.
+
 - ``official``: the share of right balances that stand in the answer as a substring, as naive scorers look for them:
   they find 512 in 15120, and in a copy of the text.
 - ``strict``: the share of accounts whose last number behind their last mention, before any other account is named, is
@@ -15,10 +18,12 @@ import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task
-from eval.tasks.match import plain_numbers, string_match_all
+from eval.tasks.match import UNKNOWN, plain_numbers, string_match_all
+from eval.tasks.twins import TWINS, abstention, allowed
 from rollouts.environments.lexicon import PEOPLE
 from summarization.resolve import UserError
 
@@ -31,6 +36,7 @@ LARGEST_AMOUNT = 99
 _OPENING = "The account of {name} opens with {amount} coins."
 _DEPOSITS = ("{name} deposits {amount} coins.", "{amount} coins are paid into the account of {name}.")
 _WITHDRAWALS = ("{name} withdraws {amount} coins.", "{amount} coins are taken out of the account of {name}.")
+_CORRECTION = "This is a correction: the account of {name} opened with {amount} coins, not with {wrong}."
 _TRANSFERS = ("{name} sends {amount} coins to {receiver}.", "{receiver} receives {amount} coins from {name}.")
 
 
@@ -47,7 +53,7 @@ class Ledger(Task):
 
     name = "ledger"
     about = "balances of a few accounts after thousands of deposits, withdrawals and transfers"
-    defaults: ClassVar[Mapping[str, Any]] = {"accounts": 4, "asked": 2}
+    defaults: ClassVar[Mapping[str, Any]] = {"accounts": 4, "asked": 2, **TWINS}
     system = "You read the entries of a ledger page by page and answer one question about balances at the end."
 
     def __init__(self, ask: Ask) -> None:
@@ -74,30 +80,47 @@ class Ledger(Task):
         return (
             f"What is the final balance of each of these accounts: {', '.join(self._asked)}? "
             "Entries count in the order of the text. Answer with one line for each account, 'name: balance'."
+            f"{allowed(self.options, f'answer {UNKNOWN} in place of the balance')}"
         )
 
     def pieces(self) -> Iterator[str]:
-        left = self.ask.tokens
-        for entry in self._entries():
+        contradicted = self.options["contradicted"] and not self.options["absent"]
+        corrections = self._corrections() if contradicted else []
+        left = self.ask.tokens - sum(self.ask.count(entry.text) for _, entry in corrections)
+        room = left
+        for number, entry in enumerate(self._told()):
+            # Never before all accounts were opened, and the last ones at the end.
+            while corrections and number >= len(self._matter) and room - left >= corrections[0][0] * room:
+                yield from self._read(corrections.pop(0)[1])
             size = self.ask.count(entry.text)
             # Stop where one more would lead farther from the length asked for.
             if size > 2 * left:
                 break
             left -= size
-            yield entry.text
-            # Only now: whoever makes pages takes a piece before the page without it goes out.
-            for name, change in entry.changes.items():
-                self._balances[name] = self._balances.get(name, 0) + change
-        if len(self._balances.keys() & set(self._matter)) < len(self._matter):
+            yield from self._read(entry)
+        expected = set(self._matter) - (set(self._asked) if self.options["absent"] else set())
+        if not expected <= self._balances.keys():
             raise UserError(
                 f"length is {self.ask.tokens} tokens, too few to open {len(self._matter)} accounts: "
                 "ask for a longer sample"
             )
+        for _, entry in corrections:
+            yield from self._read(entry)
+
+    def _read(self, entry: Entry) -> Iterator[str]:
+        yield entry.text
+        # Only now: whoever makes pages takes a piece before the page without it goes out.
+        for name, change in entry.changes.items():
+            self._balances[name] = self._balances.get(name, 0) + change
 
     def answers(self) -> Sequence[str]:
+        if self.options["absent"]:
+            return (UNKNOWN,)
         return tuple(f"{name}: {self._balances.get(name, 0)}" for name in self._asked)
 
     def scores(self, answer: str) -> Mapping[str, float]:
+        if self.options["absent"]:
+            return abstention(answer, re.compile(r"\d"))
         right = {name: self._balances.get(name, 0) for name in self._asked}
         return {
             "official": string_match_all(answer, [str(balance) for balance in right.values()]),
@@ -107,6 +130,36 @@ class Ledger(Task):
     def needed(self) -> Sequence[str]:
         """The present balances of the accounts that will be asked for."""
         return tuple(str(self._balances[name]) for name in self._asked if name in self._balances)
+
+    def _told(self) -> Iterator[Entry]:
+        """Entries as they stand in the text, without end."""
+        opened: set[str] = set()
+        for entry in self._entries():
+            asked = entry.changes.keys() & set(self._asked)
+            if asked and self.options["absent"]:
+                continue
+            if self.options["contradicted"] and asked - opened and len(entry.changes) == 1:
+                ((name, amount),) = entry.changes.items()
+                entry = Entry(
+                    _OPENING.format(name=name, amount=self._wrong(name, amount)), {name: self._wrong(name, amount)}
+                )
+            opened |= entry.changes.keys()
+            yield entry
+
+    def _wrong(self, name: str, amount: int) -> int:
+        """What the text first gives as an opening: more, so that nobody spends more than there seems to be."""
+        return amount + self.draw("wrong", name).randint(1, LARGEST_AMOUNT)
+
+    def _corrections(self) -> list[tuple[float, Entry]]:
+        """Corrections of the openings of all accounts asked for, with their depths, in ascending order."""
+        found = []
+        for entry in islice(self._entries(), len(self._matter)):
+            ((name, amount),) = entry.changes.items()
+            if name in self._asked:
+                wrong = self._wrong(name, amount)
+                text = _CORRECTION.format(name=name, amount=amount, wrong=wrong)
+                found.append((self.draw("correction", name).random(), Entry(text, {name: amount - wrong})))
+        return sorted(found, key=lambda each: each[0])
 
     def _entries(self) -> Iterator[Entry]:
         """Entries without end. All balances here are one entry ahead of those that were read."""

@@ -19,9 +19,7 @@ What differs: the words of the prompts and of the noise are our own, prose is th
 :mod:`eval.tasks.haystack`, depths are uniform rather than 40 fixed ones, order is drawn per sample, and no needle of
 the haystack has the key or the value of one that is asked for.
 
-Two options hurt whoever compacts: ``absent`` takes out what is asked for and leaves all else at its depth;
-``contradicted`` puts another value before the one that holds, which a later statement corrects. ``may_abstain`` has the
-question allow for "unknown"; set it for both twins, so that the question does not tell them apart.
+Its twins are those of :mod:`eval.tasks.twins`; ``contradicted`` is refused where several values of a key all hold.
 """
 
 from __future__ import annotations
@@ -34,17 +32,8 @@ from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
 from eval.tasks.haystack import filler
-from eval.tasks.match import (
-    ABSTENTIONS,
-    NUMBERS,
-    UNKNOWN,
-    UUIDS,
-    plain_numbers,
-    strict_abstention,
-    strict_all,
-    string_match_all,
-    string_match_part,
-)
+from eval.tasks.match import NUMBERS, UNKNOWN, UUIDS, plain_numbers, strict_all, string_match_all
+from eval.tasks.twins import TWINS, abstention, allowed
 from rollouts.environments.lexicon import GOODS, OBJECTS, OWNERS
 from summarization.resolve import UserError
 
@@ -94,7 +83,7 @@ class Needles(Task):
         asked: How many of the keys are asked for.
     """
 
-    defaults: ClassVar[Mapping[str, Any]] = {"absent": False, "contradicted": False, "may_abstain": False}
+    defaults: ClassVar[Mapping[str, Any]] = TWINS
     hay: ClassVar[str] = "prose"
     key_kind: ClassVar[str] = "word"
     value_kind: ClassVar[str] = "number"
@@ -136,9 +125,7 @@ class Needles(Task):
         ]
         if self.options["contradicted"]:
             lines.append("Where the text corrects itself, what it says last holds: give that alone.")
-        if self.options["may_abstain"]:
-            lines.append(f"If the text does not give it, answer: {UNKNOWN}.")
-        return " ".join(lines)
+        return " ".join(lines) + allowed(self.options)
 
     def pieces(self) -> Iterator[str]:
         placed = self._placed()
@@ -158,10 +145,7 @@ class Needles(Task):
         kind = NUMBERS if self.value_kind == "number" else UUIDS
         plain = plain_numbers(answer) if self.value_kind == "number" else answer
         if self.options["absent"]:
-            return {
-                "official": string_match_part(answer, ABSTENTIONS),
-                "strict": strict_abstention(plain, kind, self._keys),
-            }
+            return abstention(plain, kind, self._keys)
         wanted = self.answers()
         return {
             "official": string_match_all(answer, wanted),

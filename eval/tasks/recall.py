@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from eval.tasks.base import Ask, Task
-from eval.tasks.match import string_match_all
+from eval.tasks.match import UNKNOWN, any_of, string_match_all
+from eval.tasks.twins import ABSENT, abstention, allowed
+from rollouts.environments.lexicon import KINDS
 from rollouts.environments.recall import TASK_KINDS, Plan, Recall
 from summarization.resolve import UserError, closest
 
@@ -15,7 +18,11 @@ SAMPLED_PAGES = 64
 
 
 class RecallTask(Task):
-    """Facts on pages, one of which is asked for; held-out tasks of the environment ``recall``."""
+    """Facts on pages, one of which is asked for; held-out tasks of the environment ``recall``.
+
+    Its twin ``absent`` (:mod:`eval.tasks.twins`) has no fact about what is asked; of ``count``, whose answer would then
+    be 0, there is none. In the style ``tiny`` the answer "unknown" is not among a tiny policy's words.
+    """
 
     name = "recall"
     about = "find one fact, or the latest value of one that changes, among pages of facts"
@@ -28,6 +35,7 @@ class RecallTask(Task):
         "filler": "sentences",
         "items": 2,
         "changes": 2,
+        **ABSENT,
     }
 
     def __init__(self, ask: Ask) -> None:
@@ -37,7 +45,12 @@ class RecallTask(Task):
                 f"task '{self.name}': kind is '{self.options['kind']}'; "
                 f"{closest(self.options['kind'], list(TASK_KINDS))}"
             )
-        self.recall = self.make(**{name: value for name, value in self.options.items() if name != "kind"})
+        if self.options["absent"] and self.options["kind"] == "count":
+            raise UserError(
+                f"task '{self.name}': absent is True, but of kind 'count' the answer would be 0: leave it out"
+            )
+        own = ("kind", *ABSENT)
+        self.recall = self.make(**{name: value for name, value in self.options.items() if name not in own})
         pages = self._pages()
         row = {
             "seed": self.draw("recall").getrandbits(48),
@@ -46,6 +59,10 @@ class RecallTask(Task):
             "words": pages * self.options["page_words"],
         }
         opening = self.recall.reset(row)
+        self._kind = self.recall.plan.facts[0].kind if self.recall.plan.facts else ""
+        if self.options["absent"]:
+            # After the reset: what else is on the pages never has the keys that were asked for.
+            self.recall.plan = replace(self.recall.plan, facts=(), pages=(), answers=(UNKNOWN,))
         self.system = opening.messages[0].content  # pyright: ignore[reportAttributeAccessIssue]
         if self.options["style"] == "tiny":
             self.wait, self.ending = "read on", "answer"  # pyright: ignore[reportAttributeAccessIssue]
@@ -56,7 +73,7 @@ class RecallTask(Task):
 
     @property
     def question(self) -> str:
-        return self.recall.plan.question
+        return self.recall.plan.question + allowed(self.options)
 
     def pieces(self) -> Iterator[str]:
         while not (observation := self.recall.advance(None)).needs_act:
@@ -70,6 +87,8 @@ class RecallTask(Task):
 
     def scores(self, answer: str) -> Mapping[str, float]:
         """``official``: the share of answers that stand in it somewhere; ``strict``: 0 if it names another as well."""
+        if self.options["absent"]:
+            return abstention(answer, any_of(KINDS[self._kind].values))
         self.recall.advance(answer)
         return {"official": string_match_all(answer, self.answers()), "strict": float(self.recall.reward() or 0.0)}
 

@@ -10,11 +10,15 @@ together from our own phrases, not written by a model.
 - ``strict``: the same ratio without that heuristic and without regard to white space at the ends; 0 where it is less
   than ``LEAST``, and where the answer is as close or closer to the reply to another of the equal requests. So neither
   a dump nor a wrong reply gets anything, though all replies share some of their phrases.
+
+In the twin ``absent`` (:mod:`eval.tasks.twins`) the request is made less often than the question says: the reply asked
+for and those after it are not there. ``contradicted`` does not apply: no reply takes back another.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -22,6 +26,8 @@ from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task, depths_of, scattered
 from eval.tasks.file_scores import mrcr_official
+from eval.tasks.match import UNKNOWN
+from eval.tasks.twins import ABSENT, abstention, allowed
 from rollouts.environments.lexicon import GOODS, OBJECTS, OWNERS, PLACES
 from summarization.resolve import UserError
 
@@ -31,6 +37,8 @@ PREFIX_LENGTH = 10
 FORMS = ("a short poem", "a short story", "a letter", "a song", "a riddle", "a speech", "a blog post", "a news report")
 TOPICS = """penguins owls bridges clouds gardens trains lighthouses mountains rivers kites spiders whales dreams shadows
 candles orchards islands snowmen bicycles robots wizards pirates dragons dolphins""".split()
+_REPLY = re.compile(r"(?:\S+\s+){30}")
+"""What is as long as a reply of three lines is one, whatever else it says."""
 _QUALITIES = (
     "quiet golden patient restless gentle stubborn silver hungry clever weary cheerful hollow proud tender".split()
 )
@@ -55,7 +63,7 @@ class Requests(Task):
 
     name = "mrcr"
     about = "MRCR-like: reproduce the i-th of several replies to the same request in a long conversation"
-    defaults: ClassVar[Mapping[str, Any]] = {"needles": 4, "lines": 6}
+    defaults: ClassVar[Mapping[str, Any]] = {"needles": 4, "lines": 6, **ABSENT}
     system = "You read a long conversation page by page and answer one question about it at the end."
     joiner = "\n\n"
 
@@ -81,22 +89,25 @@ class Requests(Task):
         return (
             f"In the conversation the user asks {often}for {self._form} about {self._topic}. "
             f"Reproduce the {_ordinal(self._which + 1)} {what} that the assistant wrote, word for word. "
-            f"Put {self._prefix} directly before it. Write nothing else."
+            f"Put {self._prefix} directly before it. Write nothing else.{allowed(self.options)}"
         )
 
     def pieces(self) -> Iterator[str]:
         rng = self.draw("places")
-        turns = [_turn(self._form, self._topic, reply) for reply in self._replies]
-        depths = depths_of(rng, len(turns))
+        depths = depths_of(rng, len(self._replies))
+        there = self._which if self.options["absent"] else len(self._replies)
+        turns, depths = [_turn(self._form, self._topic, reply) for reply in self._replies[:there]], depths[:there]
         for piece, which in scattered(turns, depths, self._others(), self.ask.tokens, self.ask.count):
             yield piece
             # Only now: whoever makes pages takes a piece before the page without it goes out.
             self._read += which is not None
 
     def answers(self) -> Sequence[str]:
-        return (self._prefix + self._replies[self._which],)
+        return (UNKNOWN,) if self.options["absent"] else (self._prefix + self._replies[self._which],)
 
     def scores(self, answer: str) -> Mapping[str, float]:
+        if self.options["absent"]:
+            return abstention(answer.strip().removeprefix(self._prefix), _REPLY)
         others = [reply for reply in self._replies if reply != self._replies[self._which]]
         return {
             "official": mrcr_official(answer, self.answers()[0], self._prefix),

@@ -3,7 +3,8 @@
 Tasks are of the kinds qa1, qa2, qa3, qa6, qa7 and qa8 of bAbI, with its labels as answers; the worlds are simulated by
 :mod:`eval.tasks.small_worlds`. What differs from BABILong: sentences and prompts are in our own words, the names of
 people are drawn per sample, the number of sentences (option ``facts``) does not vary, objects may be handed over, and
-there are no worked examples.
+there are no worked examples. Where the question is about a place, there is the twin ``absent``
+(:mod:`eval.tasks.twins`); ``contradicted`` would be nothing new, as every move makes an earlier one outdated.
 
 The official score is that of BABILong's ``metrics.py`` and keeps its faults: labels are found as substrings, so that
 "none" also names "one" and is never right, and "no" is found in "know"; only what precedes the first full stop counts.
@@ -20,7 +21,9 @@ from typing import Any, ClassVar
 from eval.tasks.base import Ask, Task, depths_of, scattered
 from eval.tasks.file_scores import babilong_named
 from eval.tasks.haystack import filler
-from eval.tasks.small_worlds import OBJECTS, PLACES, World, story
+from eval.tasks.match import UNKNOWN, any_of
+from eval.tasks.small_worlds import OBJECTS, PLACES, Event, World, story
+from eval.tasks.twins import ABSENT, abstention, allowed
 from rollouts.environments.lexicon import PEOPLE
 from summarization.resolve import UserError
 
@@ -40,13 +43,17 @@ class SmallWorld(Task):
         labels: The words that an answer may be.
         kinds: The kinds of event that its stories have.
         rule: What the question says beside the question itself.
+        guess: Finds answers of the kind asked for, where the right one is that the text does not tell.
+        subject: The person or the object that a sample's question is about.
     """
 
-    defaults: ClassVar[Mapping[str, Any]] = {"facts": 20, "people": 4}
+    defaults: ClassVar[Mapping[str, Any]] = {"facts": 20, "people": 4, **ABSENT}
     joiner = " "
     labels: ClassVar[Sequence[str]] = PLACES
     kinds: ClassVar[Sequence[str]] = ("move", "take", "drop", "give")
     rule: ClassVar[str]
+    guess: ClassVar[re.Pattern[str]] = any_of(PLACES)
+    subject: str
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)
@@ -77,22 +84,33 @@ class SmallWorld(Task):
     @property
     def question(self) -> str:
         opening = "Sentences about people are hidden in the text; they stand in the order of events."
-        return f"{opening} {self.asked} {self.rule}"
+        return f"{opening} {self.asked} {self.rule}{allowed(self.options)}"
 
     def pieces(self) -> Iterator[str]:
         rng = self.draw("places")
-        texts = [event.text for event in self._story]
+        told = list(zip(depths_of(rng, len(self._story)), self._story, strict=True))
+        if self.options.get("absent"):
+            told = [(depth, event) for depth, event in told if not self._concerned(event)]
+        depths, texts = [depth for depth, _ in told], [event.text for _, event in told]
         prose = _sentences(filler(f"{self.name}/{self.ask.seed}", self.ask.haystack))
-        for piece, which in scattered(texts, depths_of(rng, len(texts)), prose, self.ask.tokens, self.ask.count):
+        for piece, which in scattered(texts, depths, prose, self.ask.tokens, self.ask.count):
             yield piece
             # Only now: whoever makes pages takes a piece before the page without it goes out.
-            if which is not None:
-                self._world.happen(self._story[which])
+            if which is not None and not self.options.get("absent"):
+                self._world.happen(told[which][1])
+
+    def _concerned(self, event: Event) -> bool:
+        """Whether it is about the subject, or about an object that the subject ever touched: without the one, what is
+        told of the other would not be possible."""
+        touched = {e.object for e in self._story if e.object and self.subject in (e.person, e.receiver)}
+        return bool({event.person, event.object, event.receiver} & {self.subject, *touched})
 
     def answers(self) -> Sequence[str]:
-        return tuple(self._answers)
+        return (UNKNOWN,) if self.options.get("absent") else tuple(self._answers)
 
     def scores(self, answer: str) -> Mapping[str, float]:
+        if self.options.get("absent"):
+            return abstention(answer, self.guess, set(_words(self.asked)) & set(self.labels))
         return {
             "official": official(answer, self._answers, self.asked, self.labels),
             "strict": strict(answer, self._answers, self.asked, self.labels),
@@ -104,26 +122,24 @@ class OneFact(SmallWorld):
 
     name = "world_one_fact"
     about = "BABILong-like: where someone is, from one sentence among many"
-    defaults: ClassVar[Mapping[str, Any]] = {"facts": 10, "people": 4}
+    defaults: ClassVar[Mapping[str, Any]] = {"facts": 10, "people": 4, **ABSENT}
     kinds = ("move",)
     rule = "Where someone was in several places, the last one counts. Answer with one word: the place."
 
     def choose(self, rng: random.Random, end: World) -> tuple[str, Sequence[str]] | None:
-        self._person = rng.choice(list(end.place_of))
-        return f"Where is {self._person}?", (end.place_of[self._person],)
+        self.subject = rng.choice(list(end.place_of))
+        return f"Where is {self.subject}?", (end.place_of[self.subject],)
 
     def needed(self) -> Sequence[str]:
-        return tuple(place for person, place in self._world.place_of.items() if person == self._person)
+        return tuple(place for person, place in self._world.place_of.items() if person == self.subject)
 
 
 class _AboutAnObject(SmallWorld):
     """Tasks that follow an object, which goes wherever its carrier goes."""
 
-    _object: str
-
     def needed(self) -> Sequence[str]:
         """Where the object is and who carries it; not where those are who may take it later."""
-        trail, holder = self._world.trail_of.get(self._object, []), self._world.holder_of.get(self._object)
+        trail, holder = self._world.trail_of.get(self.subject, []), self._world.holder_of.get(self.subject)
         return tuple(trail[-1:]) + ((holder,) if holder else ())
 
 
@@ -132,7 +148,7 @@ class TwoFacts(_AboutAnObject):
 
     name = "world_two_facts"
     about = "BABILong-like: where an object is, from who carries it and where that person went"
-    defaults: ClassVar[Mapping[str, Any]] = {"facts": 20, "people": 4}
+    defaults: ClassVar[Mapping[str, Any]] = {"facts": 20, "people": 4, **ABSENT}
     rule = (
         "An object goes along with whoever carries it, and stays where it is dropped. Answer with one word: the place."
     )
@@ -140,8 +156,8 @@ class TwoFacts(_AboutAnObject):
     def choose(self, rng: random.Random, end: World) -> tuple[str, Sequence[str]] | None:
         if not end.trail_of:
             return None
-        self._object = rng.choice(sorted(end.trail_of))
-        return f"Where is the {self._object}?", (end.trail_of[self._object][-1],)
+        self.subject = rng.choice(sorted(end.trail_of))
+        return f"Where is the {self.subject}?", (end.trail_of[self.subject][-1],)
 
 
 class ThreeFacts(_AboutAnObject):
@@ -149,7 +165,7 @@ class ThreeFacts(_AboutAnObject):
 
     name = "world_three_facts"
     about = "BABILong-like: where an object was before it came to a place"
-    defaults: ClassVar[Mapping[str, Any]] = {"facts": 40, "people": 4}
+    defaults: ClassVar[Mapping[str, Any]] = {"facts": 40, "people": 4, **ABSENT}
     rule = (
         "An object goes along with whoever carries it, and stays where it is dropped. If it came there more than once, "
         "the last time counts. Answer with one word: the place."
@@ -159,14 +175,14 @@ class ThreeFacts(_AboutAnObject):
         moved = sorted(thing for thing, trail in end.trail_of.items() if len(trail) > 1)
         if not moved:
             return None
-        self._object = rng.choice(moved)
-        trail = end.trail_of[self._object]
+        self.subject = rng.choice(moved)
+        trail = end.trail_of[self.subject]
         self._place = rng.choice(sorted(set(trail[1:])))
-        return f"Where was the {self._object} before the {self._place}?", _before(trail, self._place)
+        return f"Where was the {self.subject} before the {self._place}?", _before(trail, self._place)
 
     def needed(self) -> Sequence[str]:
         """What the answer would be now, where the object is, and who carries it."""
-        trail = self._world.trail_of.get(self._object, [])
+        trail = self._world.trail_of.get(self.subject, [])
         return tuple(dict.fromkeys((*_before(trail, self._place), *super().needed())))
 
 
@@ -176,22 +192,28 @@ class YesNo(SmallWorld):
     name = "world_yes_no"
     about = "BABILong-like: whether someone is in a place"
     labels = ("yes", "no")
+    # Not the "no" of "no information".
+    guess = re.compile(r"(?<!\w)(?:yes|no(?=\s*[,.;:!]|\s*$))(?!\w)", re.IGNORECASE)
     rule = "Where someone was in several places, the last one counts. Answer with one word: yes or no."
 
     def choose(self, rng: random.Random, end: World) -> tuple[str, Sequence[str]] | None:
-        self._person = rng.choice(list(end.place_of))
+        self.subject = rng.choice(list(end.place_of))
         truth = rng.random() < 0.5
-        right = end.place_of[self._person]
+        right = end.place_of[self.subject]
         place = right if truth else rng.choice([place for place in PLACES if place != right])
-        return f"Is {self._person} in the {place}?", ("yes" if truth else "no",)
+        return f"Is {self.subject} in the {place}?", ("yes" if truth else "no",)
 
     def needed(self) -> Sequence[str]:
-        return tuple(place for person, place in self._world.place_of.items() if person == self._person)
+        return tuple(place for person, place in self._world.place_of.items() if person == self.subject)
 
 
 class _AboutHands(SmallWorld):
-    """Tasks about what someone carries. How much is drawn first: most people carry nothing most of the time."""
+    """Tasks about what someone carries. How much is drawn first: most people carry nothing most of the time.
 
+    They have no absent twin: who is never spoken of carries nothing, which is an answer.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {"facts": 20, "people": 4}
     _stories = 0
 
     def choose(self, rng: random.Random, end: World) -> tuple[str, Sequence[str]] | None:
@@ -202,8 +224,8 @@ class _AboutHands(SmallWorld):
         fitting = [person for person in end.place_of if len(end.held_by(person)) == number]
         if not fitting:
             return None
-        self._person = rng.choice(fitting)
-        return self.ask_about(self._person), self.told(end.held_by(self._person))
+        self.subject = rng.choice(fitting)
+        return self.ask_about(self.subject), self.told(end.held_by(self.subject))
 
     @abstractmethod
     def told(self, held: Sequence[str]) -> Sequence[str]:
@@ -214,7 +236,7 @@ class _AboutHands(SmallWorld):
         """The question about a person."""
 
     def needed(self) -> Sequence[str]:
-        return self._world.held_by(self._person)
+        return self._world.held_by(self.subject)
 
 
 class Counting(_AboutHands):

@@ -8,7 +8,8 @@ import pytest
 
 from eval.tasks import codebase
 from eval.tasks.base import Ask
-from eval.tasks.codebase import Codebase, named_functions, named_paths, only_value
+from eval.tasks.codebase import Codebase
+from eval.tasks.codebase_answers import named_functions, named_paths, only_value
 from eval.tasks.codebase_index import python_files, symbols
 from summarization.metrics import held
 from summarization.resolve import UserError
