@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from summarization.messages import Message
+
+if TYPE_CHECKING:
+    from rollouts.tools import ToolSettings
 
 
 @dataclass(frozen=True)
@@ -19,16 +22,32 @@ class Observation:
         needs_act: The policy owes an act after them. False means that more comes without one (``advance(None)``).
         done: The episode is over; nothing is sampled any more.
         answer_prefix: What the act begins with: written after the policy's turn has opened, and not sampled.
+        compact: The policy asked for a compaction: the window is closed once the messages are delivered.
     """
 
     messages: tuple[Message, ...] = ()
     needs_act: bool = False
     done: bool = False
     answer_prefix: str = ""
+    compact: bool = False
 
 
 class Environment(ABC):
-    """One instance plays one episode. Only ``reset``, ``advance`` and ``reward`` must be written."""
+    """One instance plays one episode. Only ``reset``, ``advance`` and ``reward`` must be written.
+
+    Attributes:
+        concurrent: Its steps may be slow or hang: each instance is called in a thread of its own, beside those of other
+            episodes, and held to ``Limits.call_seconds``. If False it is called in the driver's thread, and waited for.
+        call_format: How its tools are called, a name of ``rollouts.tools.FORMATS``; ``auto`` is as the policy's chat
+            template has it.
+    """
+
+    concurrent: ClassVar[bool] = False
+    call_format: ClassVar[str] = "auto"
+
+    def equip(self, settings: ToolSettings) -> None:
+        """Told before ``reset`` how the policy calls tools. An environment without tools has no use for it."""
+        return
 
     @abstractmethod
     def reset(self, task: Mapping[str, Any]) -> Observation:
@@ -63,7 +82,7 @@ class Environment(ABC):
         return {}
 
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """JSON schemas of its tools, for the chat template."""
+        """JSON schemas of its tools, for the chat template; asked once, after ``reset``."""
         return ()
 
     def close(self) -> None:

@@ -141,7 +141,10 @@ def test_imports_make_no_circle() -> None:
         ("trl", ("recipe",)),
         ("wandb", ("recipe.tracking",)),
         ("torch", ("rollouts.engines", "rollouts.policies", "eval", "recipe")),
-        ("transformers", ("rollouts.engines", "rollouts.policies", "rollouts.rendering", "eval", "recipe")),
+        (
+            "transformers",
+            ("rollouts.engines", "rollouts.policies", "rollouts.rendering", "rollouts.tools", "eval", "recipe"),
+        ),
     ],
 )
 def test_doors(package: str, doors: tuple[str, ...]) -> None:
