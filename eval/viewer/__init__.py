@@ -1,0 +1,1 @@
+"""The episode viewer: episodes in, one HTML file out that needs nothing else."""
