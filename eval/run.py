@@ -5,6 +5,7 @@
     --config FILE --dry_run the plan and its cost, without running it
     rescore DIR             score the answers of a run again
     compare A B             differences between two runs, sample by sample
+    export DIR              write results for other tools; --format lm-eval, --output DIR
 
 A run that was stopped goes on where it was when it is started again.
 """
@@ -56,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if len(words) != 3:
                 raise UserError("compare: name two runs' folders")
             console.print(compare(Path(words[1]), Path(words[2])), markup=False)
+        elif words[0] == "export":
+            from eval.export import export
+
+            for path in export(words[1:]):
+                console.print(f"results: {path}", markup=False)
         else:
             dry = "--dry_run" in words
             arguments, source = parse([word for word in words if word != "--dry_run"])
