@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from rollouts.contents import Contents
 from rollouts.episode import Episode
 from rollouts.tools import FORMATS, Call, CallFormat, Schema
 from summarization.messages import Message
 from summarization.resolve import UserError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 _SLOT = re.compile(r"palimpsestslot(\d+)x")
@@ -57,9 +57,7 @@ class Renderer:
         # Renderings hold slots in place of contents, so there are as many as sequences of roles: few.
         self._pieces: dict[str, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self._rendered: dict[tuple[tuple[Message, ...], bool], str] = {}
-        # Siblings of a group read the same pages, and a content is counted before it is rendered.
-        self._contents = lru_cache(maxsize=1024)(self._content_ids)
-        self._backend = self._checked_backend()
+        self._contents = Contents(tokenizer)
         if not tokenizer.chat_template:
             raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
         self._check_append_only()
@@ -229,21 +227,6 @@ class Renderer:
         """Token ids of ``text`` as the content of a message: control tokens spelled in it stay text."""
         return self._contents(text)
 
-    def _content_ids(self, text: str) -> tuple[int, ...]:
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        return self._called(text) if self._backend is None else _encoded(self._backend, text)
-
-    def _called(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
-
-    def _checked_backend(self) -> Tokenizer | None:
-        """The tokenizer below the tokenizer, where it says the same: asked directly, it takes half the time."""
-        backend: Any = getattr(self.tokenizer, "backend_tokenizer", None)
-        if not hasattr(backend, "encode_batch_fast"):
-            return None
-        probes = ["", " a  b\n", "Ünï 𝒳 42.", *(f"a{token} {token}" for token in self.tokenizer.all_special_tokens)]
-        return backend if all(_encoded(backend, probe) == self._called(probe) for probe in probes) else None
-
     def _encode(self, text: str, messages: Sequence[Message]) -> tuple[int, ...]:
         if text not in self._pieces:
             self._pieces[text] = self._cut(text)
@@ -289,17 +272,6 @@ class Renderer:
                     f"policy: the tokenizer '{self.name}' reads '{token}' in a text as a control token, so a page "
                     "could end the policy's turn; use a tokenizer that honours split_special_tokens"
                 )
-
-
-def _encoded(backend: Tokenizer, text: str) -> tuple[int, ...]:
-    """Token ids of ``text``, whatever the last caller of the tokenizer had asked for."""
-    if not backend.encode_special_tokens:
-        backend.encode_special_tokens = True
-    if backend.truncation is not None:
-        backend.no_truncation()
-    if backend.padding is not None:
-        backend.no_padding()
-    return tuple(backend.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
 
 def _merged(messages: Sequence[Message]) -> list[Message]:

@@ -143,7 +143,15 @@ def test_imports_make_no_circle() -> None:
         ("torch", ("rollouts.engines", "rollouts.policies", "eval", "recipe")),
         (
             "transformers",
-            ("rollouts.engines", "rollouts.policies", "rollouts.rendering", "rollouts.tools", "eval", "recipe"),
+            (
+                "rollouts.contents",
+                "rollouts.engines",
+                "rollouts.policies",
+                "rollouts.rendering",
+                "rollouts.tools",
+                "eval",
+                "recipe",
+            ),
         ),
     ],
 )

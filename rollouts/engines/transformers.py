@@ -22,11 +22,15 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 
 from rollouts.engine import Completion, EngineFailure, SampleRequest
 from rollouts.engines.draws import draw
+from rollouts.engines.heap import keep_freed_memory
 from rollouts.engines.last_layer import LastLayer
 from rollouts.engines.slots import Plan, SlotCache
 from rollouts.episode import Finish
 from summarization.resolve import UserError
 from summarization.trigger import uniform_draw
+
+CPU_PREFILL_TOKENS, GPU_PREFILL_TOKENS = 4096, 16384
+"""What ``prefill_tokens`` is by default."""
 
 MASK_ENTRIES = 2**27
 """The most entries of one attention mask; prompts are forwarded in parts where it would grow larger."""
@@ -69,7 +73,8 @@ class TransformersEngine:
             under temperature 1.
         max_sessions: How many sessions it holds at once, each in a slot of W positions.
         seed: Of all draws, together with the request's own.
-        prefill_tokens: The most tokens, padding included, of one forward of new context.
+        prefill_tokens: The most tokens, padding included, of one forward of new context; None for what suits the
+            device: few on a CPU, whose caches they should not leave by far, many on a GPU.
         autocast: Compute under this dtype (``torch.bfloat16``); None for the weights' own.
 
     Attributes:
@@ -93,11 +98,13 @@ class TransformersEngine:
         temperature: float = 1.0,
         max_sessions: int = 64,
         seed: int = 0,
-        prefill_tokens: int = 16384,
+        prefill_tokens: int | None = None,
         autocast: torch.dtype | None = None,
     ) -> None:
         if temperature < 0:
             raise UserError(f"temperature is {temperature}, must be 0 (greedy) or above")
+        if prefill_tokens is not None and (not isinstance(prefill_tokens, int) or prefill_tokens < 1):
+            raise UserError(f"prefill_tokens is {prefill_tokens!r}, must be a whole number of at least 1")
         self._model = model
         self._layers = _check_model(model, window)
         self._last_layer = LastLayer(model)
@@ -106,7 +113,10 @@ class TransformersEngine:
         self._temperature = temperature
         self._max_sessions = max_sessions
         self._seed = seed
-        self._prefill_tokens = prefill_tokens
+        on_cpu = model.device.type == "cpu"
+        if on_cpu:
+            keep_freed_memory()
+        self._prefill_tokens = prefill_tokens or (CPU_PREFILL_TOKENS if on_cpu else GPU_PREFILL_TOKENS)
         self._autocast = autocast
         self._cache_argument = cache_argument(model)
         self.forwarded_tokens = 0

@@ -28,6 +28,7 @@ from summarization.trigger import uniform_draw
 
 TASK_KINDS = ("find", "latest", "collect", "count")
 SPLITS = ("train", "eval", "test")
+_KIND_NAMES = sorted(KINDS)
 _SPLIT_SHARES = {"train": (0.0, 0.6), "eval": (0.6, 0.8), "test": (0.8, 1.0)}
 
 
@@ -202,7 +203,7 @@ class Recall(Environment):
             return self._draw_count(rng, page_count)
         repeats = {"find": 1, "latest": self.changes + 1, "collect": self.items}[kind]
         facts: list[Fact] = []
-        fact_kind = rng.choice(sorted(KINDS))
+        fact_kind = rng.choice(_KIND_NAMES)
         while len(facts) < repeats:
             key = facts[0].key if facts and kind == "latest" else rng.choice(KINDS[fact_kind].keys)
             fact = Fact(fact_kind, key, rng.choice(KINDS[fact_kind].values))
@@ -229,7 +230,7 @@ class Recall(Environment):
         )
 
     def _distractor(self, rng: random.Random) -> Fact:
-        kind = rng.choice(sorted(KINDS))
+        kind = rng.choice(_KIND_NAMES)
         while (key := rng.choice(KINDS[kind].keys)) in self._reserved:
             continue
         return Fact(kind, key, rng.choice(KINDS[kind].values))

@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from rollouts.engine import SampleRequest, sample
-from rollouts.engines.last_layer import ATTENTION, LastLayer
+from rollouts.engines.last_layer import ATTENTION
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.episode import TurnKind
 
@@ -125,9 +125,17 @@ def test_the_last_layer_computes_one_position_a_row() -> None:
 def test_nothing_is_left_on_the_model_even_where_a_forward_fails() -> None:
     model = made()
     last = model.model.layers[-1]
-    with pytest.raises(RuntimeError, match="broken"), LastLayer(model).only(torch.tensor([1])):
-        assert model.config._attn_implementation == ATTENTION
+    during: list[str] = []
+
+    def broken(module: torch.nn.Module, inputs: Any) -> None:
+        during.append(model.config._attn_implementation)
         raise RuntimeError("broken")
+
+    hook = last.register_forward_pre_hook(broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        sample(TransformersEngine(model, window=48, stop_ids=[3]), [SampleRequest("s", PROMPTS[0], 1, TurnKind.ACT)])
+    hook.remove()
+    assert during == [ATTENTION]
     assert model.config._attn_implementation == "sdpa"
     assert not last.mlp._forward_pre_hooks
     assert not last.self_attn.o_proj._forward_pre_hooks

@@ -220,3 +220,25 @@ def test_bfloat16_is_near() -> None:
     for start, completion in samples:
         for offset, (token, logprob) in enumerate(zip(completion.token_ids, completion.logprobs, strict=True)):
             assert logprob == pytest.approx(float(expected[start + offset - 1, token]), abs=0.5)
+
+
+def test_prefills_are_cut_to_suit_the_device() -> None:
+    """On a CPU, forwards of at most 4,096 tokens: nine prompts of a thousand take three."""
+    policy = model(max_position_embeddings=1024)
+    forwards: list[tuple[int, ...]] = []
+    policy.register_forward_pre_hook(
+        lambda module, inputs, settings: forwards.append(tuple(settings["input_ids"].shape)), with_kwargs=True
+    )
+    rng = random.Random(0)
+    prompts = [[rng.randrange(5, VOCABULARY) for _ in range(1000)] for _ in range(9)]
+    made = engine(policy, window=1024)
+    sample(made, [SampleRequest(f"s{row}", ids, 1, TurnKind.ACT) for row, ids in enumerate(prompts)])
+    assert forwards == [(4, 1000), (4, 1000), (1, 1000)]
+    assert made.forwarded_tokens == 9000
+    assert made.padded_tokens == 0
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "many"])
+def test_a_wrong_prefill_size_is_refused(wrong: Any) -> None:
+    with pytest.raises(UserError, match="prefill_tokens is .*must be a whole number of at least 1"):
+        engine(model(), prefill_tokens=wrong)
