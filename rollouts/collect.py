@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from rollouts.calls import Waiting, wait_for_any
 from rollouts.engine import Completion, Engine, EngineFailure
 from rollouts.episode import Episode
 from rollouts.rendering import Renderer
@@ -28,17 +29,21 @@ def collect(
     """
     waiting = enumerate(jobs)
     playing: dict[str, tuple[int, Job, Play]] = {}
+    calling: list[tuple[Waiting, int, Job, Play, str | None]] = []
     episodes: dict[int, Episode] = {}
 
     def resume(index: int, job: Job, game: Play, outcome: Completion | EngineFailure | None, last: str | None) -> None:
         """Send an outcome to an episode and submit what it asks for next."""
         try:
-            request = game.send(outcome) if outcome is not None else next(game)
+            request = game.send(outcome)
         except StopIteration as stop:
             _release(engines, last)
             episodes[index] = stop.value
             if on_episode is not None:
                 on_episode(job, stop.value)
+            return
+        if isinstance(request, Waiting):
+            calling.append((request, index, job, game, last))
             return
         if last is not None and request.session != last:
             _release(engines, last)
@@ -48,16 +53,24 @@ def collect(
     places = max(1, min(engine.max_sessions for engine in engines.values()))
     exhausted = False
     while True:
-        while not exhausted and len(playing) < places:
+        while not exhausted and len(playing) + len(calling) < places:
             entry = next(waiting, None)
             if entry is None:
                 exhausted = True
                 break
             index, job = entry
             resume(index, job, play(job, renderer, limits), None, None)
-        if not playing:
+        if not playing and not calling:
             return [episodes[index] for index in sorted(episodes)]
-        for engine in engines.values():
+        if not playing:
+            wait_for_any([call for call, *_ in calling])
+        was_calling, calling = calling, []
+        for call in was_calling:
+            if call[0].over:
+                resume(*call[1:4], None, call[4])
+            else:
+                calling.append(call)
+        for engine in engines.values() if playing else ():
             for request, outcome in engine.step():
                 index, job, game = playing.pop(request.session)
                 resume(index, job, game, outcome, request.session)

@@ -45,6 +45,7 @@ class Status(StrEnum):
     ENVIRONMENT_ERROR = "environment_error"
     ENGINE_ERROR = "engine_error"
     TIMED_OUT = "timed_out"
+    ENDLESS = "endless"
 
 
 @dataclass(frozen=True)

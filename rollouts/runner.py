@@ -7,80 +7,37 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rollouts.calls import Caller, Waiting
+from rollouts.checks import (
+    WrongAnswer,
+    checked_facts,
+    checked_metrics,
+    checked_observation,
+    checked_reward,
+    checked_text,
+    shown,
+)
 from rollouts.engine import Completion, EngineFailure, SampleRequest
 from rollouts.environment import Environment, Observation
 from rollouts.episode import Compaction, Episode, Finish, Segment, Status, TurnKind
+from rollouts.limits import Job as Job
+from rollouts.limits import Limits as Limits
 from rollouts.rendering import Renderer
+from rollouts.tools import FORMATS, ToolSettings
 from rollouts.window import Window
 from summarization.messages import Message
 from summarization.metrics import held
 from summarization.parse import parse_summary
 from summarization.prompts import Progress
 from summarization.resolve import UserError
-from summarization.strategies import ContextState, Strategy
+from summarization.strategies import ContextState
 
 TRUNCATION_MARK = " [... cut: too large for the window ...]"
 INEFFECTIVE_IN_A_ROW = 2
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds an episode.
-
-    Attributes:
-        window: W, the most tokens the context may ever hold.
-        act_tokens: The most tokens of one act.
-        max_turns: The most acts; 0 for no limit.
-        max_compactions: The most compactions; 0 for no limit.
-        oversize: What happens to an observation too large for a fresh window: ``split`` or ``cut``.
-        seconds: The longest an episode may take; 0 for no limit.
-        keep_segments: Whether the episode keeps its token ids (training needs them; a long evaluation does not).
-    """
-
-    window: int = 4096
-    act_tokens: int = 256
-    max_turns: int = 0
-    max_compactions: int = 0
-    oversize: str = "split"
-    seconds: float = 0.0
-    keep_segments: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("window", "act_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
-        if self.oversize not in ("split", "cut"):
-            raise ValueError(f"oversize is '{self.oversize}', must be 'split' or 'cut'")
-
-
-@dataclass(frozen=True)
-class Job:
-    """One episode to play.
-
-    Attributes:
-        task: The dataset row.
-        task_id: Identity of the task.
-        attempt: Index within the group.
-        environment: Makes the environment.
-        strategy: How the context is compacted.
-        seed: Of the run; with task and attempt it determines every draw.
-    """
-
-    task: Mapping[str, Any]
-    task_id: str
-    attempt: int
-    environment: Callable[[], Environment]
-    strategy: Strategy
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        """Names the episode among all of the run."""
-        return f"{self.task_id}#{self.attempt}"
 
 
 class _Ended(Exception):
@@ -92,11 +49,13 @@ class _Ended(Exception):
         self.reason = reason
 
 
-Play = Generator[SampleRequest, "Completion | EngineFailure", Episode]
+Outcome = Completion | EngineFailure | None
+Steps = Generator[SampleRequest | Waiting, Outcome, Any]
+Play = Generator[SampleRequest | Waiting, Outcome, Episode]
 
 
 def play(job: Job, renderer: Renderer, limits: Limits) -> Play:
-    """Play one episode.
+    """Play one episode. A :class:`Waiting` that it yields is answered with None once it is over.
 
     Raises:
         UserError: The task row lacks what the environment needs, or the window cannot hold the opening and the reserve.
@@ -104,14 +63,17 @@ def play(job: Job, renderer: Renderer, limits: Limits) -> Play:
     episode = _Running(job, renderer, limits)
     status, reason = Status.FINISHED, None
     try:
-        observation = episode.start()
-        while not observation.done:
-            yield from episode.deliver(observation)
-            act = (yield from episode.act(observation.answer_prefix)) if observation.needs_act else None
-            observation = episode.advance(act)
-    except _Ended as end:
-        status, reason = end.status, end.reason
-    return episode.finish(status, reason)
+        try:
+            observation = yield from episode.start()
+            while not observation.done:
+                yield from episode.deliver(observation)
+                act = (yield from episode.act(observation.answer_prefix)) if observation.needs_act else None
+                observation = yield from episode.advance(act)
+        except _Ended as end:
+            status, reason = end.status, end.reason
+        return (yield from episode.finish(status, reason))
+    finally:
+        episode.let_go()
 
 
 @dataclass
@@ -121,6 +83,12 @@ class _Running:
     job: Job
     renderer: Renderer
     limits: Limits
+    environment: Environment | None = None
+    caller: Caller | None = None
+    stuck: bool = False
+    idle: int = 0
+    result_reserve: int = 0
+    summary_reserve: int = 0
     segments: list[Segment] = field(default_factory=list)
     compactions: list[Compaction] = field(default_factory=list)
     acts: deque[str] = field(default_factory=deque)
@@ -138,14 +106,23 @@ class _Running:
     delivered: list[str] = field(default_factory=list)
     reward: float | None = None
 
-    def start(self) -> Observation:
-        """Reset the environment and open the first window."""
+    def start(self) -> Steps:
+        """Make and reset the environment, and open the first window."""
         self.began = time.monotonic()
-        self.environment = self.job.environment()
         if not self.limits.keep_segments:
             self.acts = deque(maxlen=16)
-        observation = self._ask(lambda: self.environment.reset(self.job.task))
+        environment = self._ask(self._make)
+        observation = yield from self._call(
+            lambda: checked_observation(environment.reset(self.job.task), "reset"), "reset"
+        )
+        if not observation.messages:
+            raise _Ended(Status.ENVIRONMENT_ERROR, "reset returned no messages, so there is nothing to act on")
         self.opening = observation.messages
+        tools = self._ask(lambda: tuple(environment.tools()))
+        if tools and self.job.strategy.name != "none":
+            self.result_reserve = self.limits.result_tokens or self.limits.window // 8
+        if tools and self.call_format.shown_by_template:
+            self.renderer = self._ask(lambda: self.renderer.with_tools(tools))
         prompt_ids = self.renderer.opening(self.opening)
         if len(prompt_ids) >= self.limits.window:
             raise UserError(
@@ -153,7 +130,7 @@ class _Running:
                 "above it"
             )
         self.window = Window(self.renderer, self.limits.window, prompt_ids)
-        self.reserve = self._reserve()
+        self._set_reserve()
         needed = self.window.in_use + self.reserve + self.job.strategy.summary_tokens
         if needed >= self.limits.window:
             raise UserError(
@@ -163,13 +140,18 @@ class _Running:
             )
         return replace(observation, messages=())
 
-    def deliver(self, observation: Observation) -> Generator[SampleRequest, Completion | EngineFailure, None]:
-        """Append an observation, compacting before it where the strategy says so."""
+    def deliver(self, observation: Observation) -> Steps:
+        """Append an observation, compacting before it where the strategy says so.
+
+        The results of a call are appended to the window of the call, and the strategy is asked after them.
+        """
         if not observation.messages:
             if self.job.strategy.due(self._state(0)):
                 yield from self.compact(0)
-            self.needed = tuple(self._ask(self.environment.needed))
+            self.needed = self._needed()
             return
+        answers = all(message.is_result for message in observation.messages)
+        at_once = answers
         pending = deque([observation.messages])
         self.delivered = []
         prefix = self.renderer.count(observation.answer_prefix) if observation.answer_prefix else 0
@@ -177,29 +159,41 @@ class _Running:
             messages = pending.popleft()
             ids = self.renderer.appended(messages)
             fresh = self.window.in_use == len(self.window.prompt_ids)
-            if not fresh and self.job.strategy.due(self._state(len(ids) + prefix)):
+            if not at_once and not fresh and self.job.strategy.due(self._state(len(ids) + prefix)):
                 yield from self.compact(len(ids) + prefix)
-            room = self.limits.window - self.window.in_use - self.reserve - prefix
+            reserve = self.summary_reserve if at_once else self.reserve + prefix
+            room = self.limits.window - self.window.in_use - reserve
             if len(ids) > room:
+                if at_once and room < max(1, self.result_reserve):
+                    # Nothing was kept free for results: their call was no tool's. They are read as any other message.
+                    at_once = False
+                    pending.appendleft(messages)
+                    continue
                 if self.job.strategy.name == "none":
                     raise _Ended(Status.WINDOW_OVERFLOW)
                 pending.extendleft(reversed(self._fit(messages, room)))
                 continue
             self.window.append(messages, ids)
             self.delivered += [message.content for message in messages]
-        self.needed = tuple(self._ask(self.environment.needed))
+            at_once = False
+        self.needed = self._needed()
+        if self._asked_to_compact(observation) or (answers and self.job.strategy.due(self._state(prefix))):
+            yield from self.compact(prefix)
+        elif answers and self.window.in_use + prefix + self.reserve - self.result_reserve > self.limits.window:
+            raise _Ended(Status.WINDOW_OVERFLOW)
 
-    def act(self, prefix: str = "") -> Generator[SampleRequest, Completion | EngineFailure, str]:
+    def act(self, prefix: str = "") -> Steps:
         """Sample an act, which begins with ``prefix``."""
         if self.limits.max_turns and self.act_count >= self.limits.max_turns:
             raise _Ended(Status.OUT_OF_TURNS)
         self.act_count += 1
+        self.idle = 0
         text = yield from self._sample(TurnKind.ACT, self.limits.act_tokens, "policy", prefix)
         self.window.close_turn(text)
         self.acts.append(text)
         return text
 
-    def compact(self, incoming: int) -> Generator[SampleRequest, Completion | EngineFailure, None]:
+    def compact(self, incoming: int) -> Steps:
         """Close the window and open the next."""
         strategy = self.job.strategy
         if self.limits.max_compactions and len(self.compactions) >= self.limits.max_compactions:
@@ -236,24 +230,39 @@ class _Running:
         if self.ineffective >= INEFFECTIVE_IN_A_ROW:
             raise _Ended(Status.INEFFECTIVE_COMPACTION)
 
-    def advance(self, act: str | None) -> Observation:
+    def advance(self, act: str | None) -> Steps:
         """Step the environment."""
         if self.limits.seconds and time.monotonic() - self.began > self.limits.seconds:
             raise _Ended(Status.TIMED_OUT)
-        return self._ask(lambda: self.environment.advance(act))
+        if act is None:
+            self.idle += 1
+            if self.limits.max_idle and self.idle > self.limits.max_idle:
+                raise _Ended(
+                    Status.ENDLESS, f"{self.limits.max_idle:,} observations in a row needed no act, the most (max_idle)"
+                )
+        environment = self._made
+        return (yield from self._call(lambda: checked_observation(environment.advance(act), "advance"), "advance"))
 
-    def finish(self, status: Status, reason: str | None) -> Episode:
+    def finish(self, status: Status, reason: str | None) -> Steps:
         """Score the episode and close the environment."""
-        if status is not Status.ENVIRONMENT_ERROR:
+        metrics = self._metrics() if hasattr(self, "window") else {}
+        environment = self.environment
+        if environment is not None and not self.stuck:
             try:
-                self.reward = self._ask(self.environment.reward)
+                if status is not Status.ENVIRONMENT_ERROR:
+                    self.reward = yield from self._call(lambda: checked_reward(environment.reward()), "reward")
+                if metrics:
+                    own = yield from self._call(lambda: checked_metrics(environment.metrics()), "metrics")
+                    metrics |= {f"environment/{name}": value for name, value in own.items()}
             except _Ended as end:
-                status, reason = end.status, end.reason
-        metrics: dict[str, float] = {}
-        if hasattr(self, "window"):
-            self._close_window()
-            metrics = self._metrics()
-        self.environment.close()
+                self.reward = None
+                # What went wrong first is what there is to correct.
+                status, reason = (status, reason) if reason else (end.status, end.reason)
+            closed, self.environment = environment.close, None
+            try:
+                yield from self._call(closed, "close")
+            except _Ended as end:
+                reason = reason or f"close failed, after all was scored: {end.reason}"
         return Episode(
             task=self.job.task,
             task_id=self.job.task_id,
@@ -267,7 +276,44 @@ class _Running:
             acts=tuple(self.acts),
         )
 
+    def let_go(self) -> None:
+        """Close what is still open, without waiting for it: the episode was given up, or a call into it hangs."""
+        environment, self.environment = self.environment, None
+        if environment is not None and self.caller is None:
+            environment.close()
+        if self.caller is not None:
+            if environment is not None:
+                self.caller.begin(environment.close, 0.0)
+            self.caller.close()
+
+    @property
+    def _made(self) -> Environment:
+        assert self.environment is not None, "the environment is called before it is made"
+        return self.environment
+
+    def _make(self) -> Environment:
+        """Make the environment and tell it of the policy."""
+        environment = self.job.environment()
+        if not isinstance(environment, Environment):
+            raise WrongAnswer(f"the environment is {shown(environment)}, must be a rollouts.environment.Environment")
+        self.environment = environment
+        named = environment.call_format
+        self.call_format = self.renderer.call_format if named == "auto" else FORMATS[named]
+        seconds = self.limits.call_seconds if environment.concurrent else 0.0
+        if seconds:
+            self.caller = Caller()
+        offered = self.limits.ask_to_compact and self.job.strategy.name != "none"
+        environment.equip(ToolSettings(self.call_format, self.limits.result_characters, seconds, offered))
+        return environment
+
+    def _asked_to_compact(self, observation: Observation) -> bool:
+        """Whether the policy asked for a compaction that it may have."""
+        left = not self.limits.max_compactions or len(self.compactions) < self.limits.max_compactions
+        return bool(observation.compact) and self.limits.ask_to_compact and left and self.job.strategy.name != "none"
+
     def _metrics(self) -> dict[str, float]:
+        """The episode's own counts, its last window closed."""
+        self._close_window()
         return {
             "acts": self.act_count,
             "compactions": len(self.compactions),
@@ -278,12 +324,9 @@ class _Running:
             "tokens_forwarded": self.forwarded,
             "peak_context": self.peak,
             "seconds": time.monotonic() - self.began,
-            **{f"environment/{name}": float(value) for name, value in self.environment.metrics().items()},
         }
 
-    def _sample(
-        self, kind: TurnKind, max_tokens: int, sampler: str, prefix: str = ""
-    ) -> Generator[SampleRequest, Completion | EngineFailure, str]:
+    def _sample(self, kind: TurnKind, max_tokens: int, sampler: str, prefix: str = "") -> Steps:
         self.window.open_turn(prefix)
         session = f"{self.job.key}/{self.windows - 1}"
         messages = (*self.opening, *self.window.messages)
@@ -292,6 +335,8 @@ class _Running:
         )
         if isinstance(outcome, EngineFailure):
             raise _Ended(Status.ENGINE_ERROR, outcome.reason)
+        if outcome is None:
+            raise AssertionError("a sample was asked for, and the driver sent none")
         self.turns += 1
         self.sampled[kind] += len(outcome.token_ids)
         self.cut_off[kind] += outcome.finish is Finish.LENGTH
@@ -314,7 +359,7 @@ class _Running:
             opening=self.opening,
             messages=closed.messages if closed else tuple(self.window.messages),
             message_tokens=closed.message_tokens if closed else tuple(self.window.message_tokens),
-            task_text=self.environment.task_text(),
+            task_text=self._ask(lambda: checked_text(self._made.task_text(), "task_text")),
             seed=self.job.seed,
             task_id=self.job.task_id,
             progress=Progress(
@@ -322,19 +367,21 @@ class _Running:
                 turns=self.turns,
                 tokens=self.tokens_before_window + (0 if closed else self.window.in_use),
                 turns_left=turns_left,
-                keep=self.environment.keep(),
+                keep=self._ask(lambda: checked_text(self._made.keep(), "keep")),
             ),
             needed=needed,
         )
 
-    def _reserve(self) -> int:
-        """Tokens to keep free: one act, then the request and its summary, with what the template writes around them."""
+    def _set_reserve(self) -> None:
+        """Set what to keep free: one act and what its calls are answered, then the request and its summary, with what
+        the template writes around them."""
         around = len(self.renderer.generation_ids) + len(self.renderer.closing_ids)
-        reserve = around + self.limits.act_tokens
         request = self.job.strategy.request(self._state(0))
+        self.summary_reserve = 0
         if request is not None:
-            reserve += len(self.renderer.appended((request,))) + around + self.job.strategy.summary_tokens
-        return reserve
+            asked = len(self.renderer.appended((request,)))
+            self.summary_reserve = asked + around + self.job.strategy.summary_tokens
+        self.reserve = around + self.limits.act_tokens + self.result_reserve + self.summary_reserve
 
     def _close_window(self) -> None:
         if self.limits.keep_segments:
@@ -347,7 +394,7 @@ class _Running:
         prompt_ids, carried = self.renderer.opening(messages), messages[len(self.opening) :]
         self.window = Window(self.renderer, self.limits.window, prompt_ids, carried)
         self.windows += 1
-        self.reserve = self._reserve()
+        self._set_reserve()
 
     def _fit(self, messages: tuple[Message, ...], room: int) -> list[tuple[Message, ...]]:
         """Cut an observation into parts that fit into ``room`` tokens, or keep only its first part, marked."""
@@ -365,15 +412,33 @@ class _Running:
     def _needed_so_far(self) -> tuple[str, ...]:
         """Needed facts that the policy was shown; the environment may have read on to what is still to be delivered."""
         shown = "\n".join(self.delivered)
-        now = tuple(self._ask(self.environment.needed)) if shown else ()
+        now = self._needed() if shown else ()
         arrived = [fact for fact in now if fact not in self.needed and held(fact, shown)]
         return tuple(fact for fact in now if fact in self.needed or fact in arrived) if arrived else self.needed
 
+    def _needed(self) -> tuple[str, ...]:
+        return self._ask(lambda: checked_facts(self._made.needed()))
+
+    def _call(self, call: Callable[[], Any], method: str) -> Steps:
+        """Call the environment, in its own thread where it has one; what it raises becomes the episode's status."""
+        if self.caller is None:
+            return self._ask(call)
+        seconds, left = self.limits.call_seconds, self.limits.seconds - (time.monotonic() - self.began)
+        waiting = self.caller.begin(call, min(seconds, max(0.0, left)) if self.limits.seconds else seconds)
+        while not waiting.over:
+            yield waiting
+        if not waiting.future.done():
+            self.stuck = True
+            raise _Ended(Status.TIMED_OUT, f"'{method}' of the environment did not return in time (call_seconds)")
+        return self._ask(waiting.future.result)
+
     def _ask(self, call: Callable[[], Any]) -> Any:
-        """Call the environment; what it raises becomes the episode's status."""
+        """Call; what is raised becomes the episode's status, be it an attempt to end the process."""
         try:
             return call()
-        except UserError:
+        except (UserError, KeyboardInterrupt, GeneratorExit):
             raise
-        except Exception as error:
+        except WrongAnswer as error:
+            raise _Ended(Status.ENVIRONMENT_ERROR, str(error)) from error
+        except BaseException as error:
             raise _Ended(Status.ENVIRONMENT_ERROR, f"{type(error).__name__}: {error}") from error

@@ -16,7 +16,7 @@ class Message:
     Attributes:
         role: One of ``system``, ``user``, ``assistant``, ``tool``.
         content: Its text. It is always encoded as ordinary text: control tokens spelled in it stay text.
-        name: For a tool's result, the tool's name.
+        name: For a tool's result, the tool's name; no other message has one.
     """
 
     role: str
@@ -26,6 +26,11 @@ class Message:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError(f"message role is '{self.role}', must be one of {', '.join(ROLES)}")
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it answers a call: it stands with the call, in one window."""
+        return self.role == "tool" or self.name is not None
 
     def as_dict(self) -> dict[str, Any]:
         """The mapping that chat templates read."""
