@@ -40,6 +40,7 @@ from recipe.rollout import Collector, embedded_engine
 from recipe.task_rows import read_task_rows
 from recipe.tracking import AtLastStep, Progress, Stopwatch, clock, name_wandb_run, quiet, read_history
 from recipe.trainer import SelfSummarizationTrainer
+from rollouts.collect import opened
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import BUILTIN as ENVIRONMENTS
 from rollouts.environments.recall import tasks
@@ -48,7 +49,6 @@ from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, jobs
 from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
-from rollouts.runner import play
 from rollouts.storage import EpisodeWriter
 from summarization.resolve import UserError
 from summarization.strategies import Strategy
@@ -147,14 +147,12 @@ class Run:
             UserError: The window is too small, or the environment fails.
         """
         for job in jobs([task], self.environment, strategy, seed=0):
-            try:
-                next(play(job, self.renderer, self.arguments.episodes.limits()))
-            except StopIteration as stop:
-                if stop.value.status is Status.ENVIRONMENT_ERROR:
-                    raise UserError(
-                        f"environment is '{self.arguments.episodes.environment}': its first episode failed "
-                        f"({stop.value.error}); correct it, or the task row that it was given"
-                    ) from stop
+            ended = opened(job, self.renderer, self.arguments.episodes.limits())
+            if ended is not None and ended.status is not Status.FINISHED:
+                raise UserError(
+                    f"environment is '{self.arguments.episodes.environment}': its first episode failed "
+                    f"({ended.error or ended.status.value}); correct it, or the task row that it was given"
+                )
 
     def train_tasks(self, count: int) -> list[dict[str, Any]]:
         """The first ``count`` training tasks, drawn or read.

@@ -76,6 +76,20 @@ def collect(
                 resume(index, job, game, outcome, request.session)
 
 
+def opened(job: Job, renderer: Renderer, limits: Limits) -> Episode | None:
+    """Play an episode up to its first sample, and close it: what it came to where it ended before, else None."""
+    game = play(job, renderer, limits)
+    try:
+        while isinstance(call := game.send(None), Waiting):
+            while not call.over:
+                wait_for_any([call])
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        game.close()
+    return None
+
+
 def _release(engines: Mapping[str, Engine], session: str | None) -> None:
     if session is not None:
         for engine in engines.values():

@@ -126,8 +126,19 @@ class ToolEnvironment(Environment):
         """What is known of the policy; plain text where nobody said."""
         return self._settings
 
+    def awaited(self, value: Awaitable[Any]) -> Any:
+        """What a coroutine gives, run where those of the tools are."""
+        (outcome,) = self._own_loop().run([value], None)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
     _settings = ToolSettings(LineCalls())
     _loop: _Loop | None = None
+
+    def _own_loop(self) -> _Loop:
+        self._loop = self._loop or _Loop()
+        return self._loop
 
     def _answers(self, calls: Sequence[Call | BadCall]) -> list[str]:
         """Make the calls and return what each is answered. Coroutines run side by side, once the others are done."""
@@ -143,9 +154,8 @@ class ToolEnvironment(Environment):
             else:
                 answers[index] = self._told(outcome)
         if awaited:
-            self._loop = self._loop or _Loop()
             left = max(0.1, self.settings.seconds - (time.monotonic() - began)) if self.settings.seconds else None
-            outcomes = self._loop.run(list(awaited.values()), left)
+            outcomes = self._own_loop().run(list(awaited.values()), left)
             for index, outcome in zip(awaited, outcomes, strict=True):
                 if isinstance(outcome, TimeoutError) and left is not None:
                     outcome = TimeoutError(f"no answer within {self.settings.seconds:g} seconds")

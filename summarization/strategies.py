@@ -5,6 +5,7 @@ It says when it is due, what to ask (or nothing), and how the next window opens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,6 +54,14 @@ def over_budget(trigger: TokenBudget, state: ContextState) -> bool:
     return trigger.fires(state.in_use, state.incoming, state.reserve, limit)
 
 
+def newest(messages: Sequence[Message], count: int) -> tuple[Message, ...]:
+    """The last ``count`` messages, and those before them that they cannot stand without: a result's call."""
+    start = max(0, len(messages) - count)
+    while 0 < start < len(messages) and messages[start].is_result:
+        start -= 1
+    return tuple(messages[start:])
+
+
 class Strategy(Protocol):
     """How a context is compacted.
 
@@ -90,7 +99,8 @@ class SelfSummary:
         summary_tokens: The most tokens a summary reply may have, scratch space included.
         trigger: When it is due.
         style: The words it uses.
-        keep_last: Messages kept verbatim after the summary (the newest ones).
+        keep_last: Messages kept verbatim after the summary (the newest ones); where the oldest of them answers a call,
+            the call is kept too.
     """
 
     summary_tokens: int = 1024
@@ -114,7 +124,7 @@ class SelfSummary:
 
     def reopen(self, state: ContextState, reply: Summary | None) -> tuple[Message, ...]:
         text = reply.text if reply is not None else ""
-        kept = state.messages[-self.keep_last :] if self.keep_last else ()
+        kept = newest(state.messages, self.keep_last)
         return (*state.opening, carry_message(self.style, text, state.progress), *kept)
 
 
@@ -159,6 +169,9 @@ class SlidingWindow:
             if room < 0:
                 break
             kept.append(message)
+        while kept and kept[-1].is_result:
+            # Its call did not fit.
+            kept.pop()
         return (*state.opening, *reversed(kept))
 
 
