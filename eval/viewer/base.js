@@ -19,9 +19,14 @@ function element(tag, attributes = {}, ...inside) {
     else if (value === true) made.setAttribute(name, '');
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
   }
-  made.append(...inside.flat().filter((part) => part !== null && part !== undefined && part !== false)
-    .map((part) => (part instanceof Node ? part : visible(part))));
+  made.append(...nodes(inside));
   return made;
+}
+
+// What is there of some parts, however nested: nodes as they are, all else as text.
+function nodes(parts) {
+  return parts.flat(Infinity).filter((part) => part !== null && part !== undefined && part !== false)
+    .map((part) => (part instanceof Node ? part : document.createTextNode(visible(part))));
 }
 
 const byId = (id) => document.getElementById(id);

@@ -35,7 +35,7 @@ class EpisodeView {
         name === 'none' ? 'no shading' : `shade: ${name}`)));
     const button = (label, told, act, disabled) => element('button', { type: 'button', 'aria-label': told, title: told, click: act, disabled }, label);
     this.body = element('div', { class: 'window' });
-    this.node.replaceChildren(
+    this.node.replaceChildren(...nodes([
       element('header', { class: 'head' },
         element('button', { class: 'back', type: 'button', click: () => this.app.back() }, '‹ episodes'),
         element('h2', {}, row.task, element('span', { class: 'note' }, ` attempt ${row.attempt + 1}${row.source ? ` · ${row.source}` : ''}`)),
@@ -56,7 +56,7 @@ class EpisodeView {
       element('details', { class: 'opening' }, element('summary', {}, 'Task row and metrics'),
         element('div', { class: 'text' }, outline.given),
         element('dl', { class: 'metrics' }, Object.entries(outline.metrics).map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, typeof value === 'number' ? value.toLocaleString('en-US') : value))))),
-    );
+    ]));
   }
 
   hasShade(name) {

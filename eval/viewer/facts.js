@@ -28,7 +28,7 @@ function verdict(outline) {
     : 'One window, no compaction. '];
   const last = factsAt(outline, compactions - 1);
   if (!last.length) {
-    if (compactions) parts.push('Which facts were needed is not known here.');
+    if (compactions) parts.push('No fact is known to have been needed.');
     return parts;
   }
   const missing = last.filter((fact) => fact.state !== 'kept');

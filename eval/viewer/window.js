@@ -15,13 +15,14 @@ function compactionCard(outline, at, record) {
     element('p', { class: 'figures' }, `${count(window.before)} → ${count(window.after)} tokens`,
       window.summary ? `, ${plural(window.summary, 'token')} of summary` : ', no summary was asked for'),
     flaws.length ? element('p', { class: 'flaw' }, flaws.join('; ')) : null,
-    record.summary ? element('blockquote', { tabindex: 0, 'aria-label': 'What was carried over' }, textBlock(record.summary, states, 'kept-text')) : null,
+    record.summary ? element('blockquote', { tabindex: 0, 'aria-label': 'What was carried over' }, textBlock(record.summary, states, 'kept-text'))
+      : element('p', { class: 'note' }, window.summary ? 'The summary is empty.' : ''),
     factList(outline, at, 'kept'));
 }
 
 function factList(outline, compaction, word) {
   const states = factsAt(outline, compaction);
-  if (!states.length) return element('p', { class: 'note' }, outline.facts.length ? 'No needed fact had been read by then.' : 'Which facts were needed is not known here.');
+  if (!states.length) return element('p', { class: 'note' }, outline.facts.length ? 'No needed fact had been read by then.' : 'No fact is known to have been needed.');
   const groups = [['lost', 'lost here'], ['kept', word], ['gone', 'lost before']];
   return element('div', {}, groups.map(([state, told]) => {
     const facts = states.filter((fact) => fact.state === state && !(word === 'held' && state === 'lost'));
