@@ -61,5 +61,7 @@ def no_room(error: BaseException) -> str | None:
     for number in _NO_ROOM:
         if os.strerror(number) in text or f"(os error {number})" in text:
             return " ".join(text.split())[:300]
-    # torch.save names the file and nothing else.
-    return " ".join(text.split())[:300] if "PytorchStreamWriter failed writing" in text else None
+    # What torch.save says of a file that could not be written to its end.
+    if "PytorchStreamWriter failed writing" in text or "unexpected pos" in text:
+        return " ".join(text.split())[:300]
+    return no_room(error.__context__) if error.__context__ is not None else None

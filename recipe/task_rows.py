@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
+
 from rollouts.yaml_file import one_sentence
 from summarization.resolve import UserError
 
@@ -37,6 +39,10 @@ def read_task_rows(path: Path) -> list[dict[str, Any]]:
         missing = [column for column in (rows[0] if rows else ()) if column not in row]
         if missing:
             raise UserError(f"{where}: lacks the column '{missing[0]}', which line {first} has")
+        added = [column for column in row if rows and column not in rows[0]]
+        if added:
+            # The data set would leave it out without a word.
+            raise UserError(f"{where}: has the column '{added[0]}', which line {first} lacks; write null there")
         for column, value in row.items():
             _check_value(value, f"{where}: column '{column}'")
             kind, since = types.setdefault(column, (type(value), number))
@@ -50,7 +56,23 @@ def read_task_rows(path: Path) -> list[dict[str, Any]]:
         rows.append(row)
     if not rows:
         raise UserError(f"train_file is '{path}': it holds no task")
+    for column, (kind, _) in types.items():
+        if kind in (list, dict):
+            _check_nested(path, column, [row[column] for row in rows])
     return rows
+
+
+def _check_nested(path: Path, column: str, values: list[Any]) -> None:
+    """Refuse a column of lists or objects that the data set that TRL trains on would not give back as it was."""
+    remedy = "make all of its values alike, with the same fields of the same types, or write them as text"
+    try:
+        kept = list(Dataset.from_dict({column: values})[column])
+    except Exception as error:
+        # Arrow has a dozen kinds of errors for this.
+        raise UserError(f"{path}: column '{column}' cannot be kept ({one_sentence(str(error))}); {remedy}") from error
+    for number, (value, found) in enumerate(zip(values, kept, strict=True), 1):
+        if value != found:
+            raise UserError(f"{path}, task {number}: column '{column}' would be kept as {str(found)[:100]}; {remedy}")
 
 
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
