@@ -57,6 +57,7 @@ class Renderer:
         # Renderings hold slots in place of contents, so there are as many as sequences of roles: few.
         self._pieces: dict[str, tuple[tuple[int, tuple[int, ...]], ...]] = {}
         self._rendered: dict[tuple[tuple[Message, ...], bool], str] = {}
+        self._following: dict[tuple[tuple[str, str | None], ...], str] = {}
         self._contents = Contents(tokenizer)
         if not tokenizer.chat_template:
             raise UserError(f"policy: the tokenizer '{self.name}' has no chat template; name a policy that has one")
@@ -143,8 +144,11 @@ class Renderer:
 
     def appended(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of messages (user or tool) that follow in the same window."""
-        slotted = [Message(m.role, _slot(i), m.name) for i, m in enumerate(messages)]
-        return self._encode(self._after((_USER, _ASSISTANT), slotted, generation=False), messages)
+        speakers = tuple((message.role, message.name) for message in messages)
+        if speakers not in self._following:
+            slotted = [Message(role, _slot(i), name) for i, (role, name) in enumerate(speakers)]
+            self._following[speakers] = self._after((_USER, _ASSISTANT), slotted, generation=False)
+        return self._encode(self._following[speakers], messages)
 
     def closing(self, sampled_ids: Sequence[int]) -> tuple[int, ...]:
         """What must follow a sampled turn before the next message: the template's closing, less what was sampled."""
