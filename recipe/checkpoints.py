@@ -33,6 +33,11 @@ def last_whole_checkpoint(folder: Path, console: Console) -> str | None:
     return None
 
 
+def step_of(checkpoint: str | Path) -> int:
+    """The optimizer step after which a checkpoint was saved."""
+    return int(json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))["global_step"])
+
+
 def what_is_missing(checkpoint: Path) -> str | None:
     """Which file of a checkpoint is cut off or not there; None for a whole one.
 

@@ -22,6 +22,14 @@ def load_policy(arguments: PolicyArguments, folder: str | Path | None = None) ->
     Raises:
         UserError: It cannot be loaded; the text says why.
     """
+    policy = _load(arguments, folder)
+    if policy.model.config.get_text_config().tie_word_embeddings:
+        # Checkpoints hold tied weights once; told so, trainers tie them again instead of calling them missing.
+        policy.model._keys_to_ignore_on_save = list(policy.model.all_tied_weights_keys)
+    return policy
+
+
+def _load(arguments: PolicyArguments, folder: str | Path | None) -> Policy:
     if folder is None and arguments.policy == TINY:
         return build_tiny(arguments.policy_seed, arguments.policy_hidden, arguments.policy_layers)
     settings = (arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
