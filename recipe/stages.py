@@ -27,7 +27,7 @@ from transformers import PrinterCallback
 
 from eval.results import Cell
 from recipe.arguments import Arguments
-from recipe.checkpoints import last_whole_checkpoint
+from recipe.checkpoints import last_whole_checkpoint, step_of
 from recipe.checks import check_credit_rule, check_rows, check_tasks, check_whole_copy
 from recipe.credit import with_advantages
 from recipe.evaluation import HELD_OUT_SEED, EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
@@ -264,13 +264,16 @@ class Run:
         )
         if evaluation is not None:
             evaluation.trainer = trainer
-        if policy.model.config.get_text_config().tie_word_embeddings:
-            # Checkpoints hold tied weights once; told so, the trainer ties them again instead of calling them missing.
-            policy.model._keys_to_ignore_on_save = list(policy.model.all_tied_weights_keys)
         trainer.remove_callback(PrinterCallback)
         if a.stages.save_transcripts and self.main:
             trainer.add_callback(AtLastStep(lambda: self.save_transcripts(trainer)))
-        trainer.train(resume_from_checkpoint=last_whole_checkpoint(Path(args.output_dir), self.console))
+        checkpoint = last_whole_checkpoint(Path(args.output_dir), self.console)
+        if checkpoint is not None and 0 < args.max_steps <= step_of(checkpoint):
+            # The trainer would take one step more before it saw that all are done.
+            trainer._load_from_checkpoint(checkpoint)
+            trainer.state.global_step = step_of(checkpoint)
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(str(final))
         if self.main:
             write_atomically(final / "done.json", json.dumps({"steps": trainer.state.global_step}).encode())
