@@ -104,17 +104,17 @@ class Band {
       let at = begin;
       for (const [name, tokens] of partsOf(this.outline.windows[index])) {
         paint.fillStyle = ink[name];
-        // What was sampled stays visible however long the axis is.
-        const least = name === 'given' || name === 'opening' ? 0 : Math.min(1.5, (end - begin) / 4);
+        // What was sampled stays visible beside much that was read; where windows are hair-thin, shares are what counts.
+        const least = end - begin > 30 && (name === 'act' || name === 'summary') ? 1.5 : 0;
         paint.fillRect(at, top, Math.min(Math.max(tokens * perToken, least), Math.max(0, end - gap - at)), tall);
         at += tokens * perToken;
       }
-      if (this.losses.has(index)) marks.push(end);
+      if (this.losses.has(index)) marks.push([end, end - begin > 8]);
     }
     paint.fillStyle = ink.lost;
-    for (const end of marks) {
+    for (const [end, roomy] of marks) {
       const x = Math.min(end, width - 2);
-      paint.fillRect(x - 1.5, top, 2, tall);
+      if (roomy) paint.fillRect(x - 1.5, top, 2, tall);
       paint.beginPath();
       paint.moveTo(x - 5, 0);
       paint.lineTo(x + 4, 0);

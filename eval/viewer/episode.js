@@ -74,7 +74,7 @@ class EpisodeView {
       mean !== null && [`mean of ${group.length} attempts here`, figure(mean)],
       this.credit.length && ['advantage', credit],
       ['status', row.status.replaceAll('_', ' '), row.status === 'finished' ? '' : 'flaw'],
-      row.retention !== null && ['facts kept, each time', `${Math.round(100 * row.retention)} %`],
+      row.retention !== null && ['facts kept per compaction', `${Math.round(100 * row.retention)} %`],
       ['tokens in windows', short(row.length)],
       row.sampled > 0 && ['sampled', short(row.sampled)],
     ].filter(Boolean);

@@ -106,17 +106,19 @@ class EpisodeList {
     const index = this.shown[at];
     const row = this.rows[index];
     const chosen = index === this.chosen;
-    const facts = row.held && `held ${row.held[0]}/${row.held[1]}`;
+    const lossy = row.held && row.held[0] < row.held[1];
+    const held = row.held && element('span', { class: lossy ? 'lost' : 'kept' },
+      `${lossy ? '×' : '✓'} held ${row.held[0]} of ${row.held[1]}`);
+    const told = [row.status !== 'finished' && row.status.replaceAll('_', ' '), held, plural(row.compactions, 'compaction'),
+      `${short(row.length)} tokens`, row.source].filter(Boolean);
     const made = element('div', {
       id: `option-${at}`, class: 'option', role: 'option', 'aria-selected': String(chosen),
       'aria-setsize': this.shown.length, 'aria-posinset': at + 1, click: () => this.open(index, true),
     },
     element('span', { class: 'reward', title: 'reward' }, figure(row.reward)),
     element('span', { class: 'name' }, `${row.task} · ${row.attempt + 1}`),
-    element('span', { class: 'facts' }, [row.status !== 'finished' && row.status.replaceAll('_', ' '), plural(row.compactions, 'compaction'),
-      `${short(row.length)} tokens`, facts, row.source].filter(Boolean).join(' · ')));
+    element('span', { class: 'about' }, told.map((part, place) => (place ? [' · ', part] : part))));
     made.style.top = `${at * ROW_HEIGHT}px`;
-    if (row.held && row.held[0] < row.held[1]) made.classList.add('lossy');
     return made;
   }
 }
