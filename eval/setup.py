@@ -157,7 +157,7 @@ def transformers_engine(setup: Setup, name: str, window: int, **settings: Any) -
         temperature=a.temperature,
         max_sessions=a.sessions,
         seed=a.seed,
-        prefill_tokens=int(settings.get("prefill_tokens", 16384)),
+        prefill_tokens=settings.get("prefill_tokens"),
         autocast=torch.bfloat16 if settings.get("bf16") else None,
     )
 

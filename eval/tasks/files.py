@@ -1,7 +1,8 @@
 """Samples from files of public benchmarks, local or from a hub, loaded unchanged and read through the window.
 
-A path is a local file, or the name of a dataset (``owner/name``) with the option ``file`` for the file in it. Ids are
-our own, the file's hash and the row's number: those in the files repeat.
+A path is a local file, the name of a dataset (``owner/name``) with the option ``file`` for the file in it, or
+``hub:owner/name`` for what the library ``datasets`` loads by that name. Ids are our own, the file's hash and the row's
+number: those in the files repeat.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eval.tasks.base import Ask, Task
+from eval.tasks.file_facts import facts_of
 from eval.tasks.file_scores import both
 from eval.tasks.formats import FORMATS, Sample, format_named, metric_of
+from eval.tasks.hub import PREFIX, load_hub
+from eval.tasks.pieces import pieces_of
 from eval.tasks.tables import SUFFIXES, Fields, Table, file_hash, open_table
 from summarization.resolve import UserError, closest
-
-PIECE_WORDS, PIECE_CHARACTERS = 100, 1000
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,25 @@ class Row:
 
 
 def load(
-    name: str, format: str, *, file: str = "", revision: str = "", passages: str = "", limit: int | None = None
+    name: str,
+    format: str,
+    *,
+    file: str = "",
+    revision: str = "",
+    subset: str = "",
+    split: str = "",
+    passages: str = "",
+    limit: int | None = None,
 ) -> Iterator[Row]:
     """The rows of a file, one after the other.
 
     Args:
-        name: A local file, or a dataset's name on the hub.
+        name: A local file, or a dataset's name on the hub, with or without ``hub:``.
         format: One of ``FORMATS``.
         file: Which file of a dataset; may be left out where it has only one.
         revision: Branch, tag or commit of the dataset; what it stands for is recorded.
+        subset: Of ``hub:`` datasets with several configurations.
+        split: Of ``hub:`` datasets with several splits.
         passages: HotpotQA's file, for MemAgent files that name passages by number.
         limit: How many rows at most.
 
@@ -57,15 +69,16 @@ def load(
         UserError: The file is not there, or a field is missing or wrong (with file, line and field).
     """
     format_named(format)
-    total = len(_table(name, file, revision)[1])
+    where = {"file": file, "revision": revision, "subset": subset, "split": split}
+    total = len(_table(name, **where)[1])
     for index in range(total if limit is None else min(limit, total)):
-        yield load_row(name, format, index, file=file, revision=revision, passages=passages)
+        yield load_row(name, format, index, passages=passages, **where)
 
 
-def load_row(name: str, format: str, index: int, *, file: str = "", revision: str = "", passages: str = "") -> Row:
+def load_row(name: str, format: str, index: int, *, passages: str = "", **where: str) -> Row:
     """Row ``index`` (from 0); see :func:`load`."""
     read = format_named(format).read
-    source, table, digest = _table(name, file, revision)
+    source, table, digest = _table(name, **where)
     if not 0 <= index < len(table):
         raise UserError(f"{name}: there is no row {index}; the file has {len(table)}, counted from 0")
     fields = table.row(index)
@@ -74,10 +87,23 @@ def load_row(name: str, format: str, index: int, *, file: str = "", revision: st
     return Row(f"{digest}-{index}", read(fields), source)
 
 
-def _table(name: str, file: str, revision: str) -> tuple[Source, Table, str]:
+def _table(
+    name: str, file: str = "", revision: str = "", subset: str = "", split: str = ""
+) -> tuple[Source, Table, str]:
+    if name.startswith(PREFIX):
+        found = _from_hub(name, file, revision, subset, split)
+        return Source(Path(name), found.name, found.revision), found, found.digest
+    if subset or split:
+        raise UserError(
+            f"{name}: subset and split are for data sets that are named '{PREFIX}owner/name': leave them out"
+        )
     source = _downloaded(name, file, revision) if not Path(name).is_file() else Source(Path(name))
     state = source.path.stat()
     return source, *_opened(source.path, state.st_mtime_ns, state.st_size)
+
+
+# Asked once, so that all rows of a run are of one revision.
+_from_hub = lru_cache(maxsize=4)(load_hub)
 
 
 @lru_cache(maxsize=16)
@@ -179,53 +205,12 @@ def hotpot_passages(path: str) -> tuple[str, ...]:
         raise UserError(f"passages is '{path}': it cannot be read as HotpotQA's JSON ({error!r})") from error
 
 
-def pieces_of(text: str) -> Iterator[str]:
-    """The text in pieces of at most about 100 words: paragraphs, long ones cut by lines, long lines by words.
-
-    Nothing is lost but white space between pieces. A text without spaces is cut by letters.
-    """
-    held: list[str] = []
-    words = length = 0
-    for line in _lines(text):
-        amount, size = len(line.split()), len(line) + 1
-        if held and (not amount or words + amount > PIECE_WORDS or length + size > PIECE_CHARACTERS):
-            yield "\n".join(held)
-            held, words, length = [], 0, 0
-        if amount:
-            held.append(line)
-            words, length = words + amount, length + size
-    if held:
-        yield "\n".join(held)
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Lines, and parts of those that are longer than a piece."""
-    start = 0
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        line, start = text[start:end], end + 1
-        if len(line) <= PIECE_CHARACTERS and len(line.split()) <= PIECE_WORDS:
-            yield line
-            continue
-        held: list[str] = []
-        length = 0
-        for word in line.split():
-            for at in range(0, len(word), PIECE_CHARACTERS):
-                part = word[at : at + PIECE_CHARACTERS]
-                if held and (len(held) == PIECE_WORDS or length + len(part) > PIECE_CHARACTERS):
-                    yield " ".join(held)
-                    held, length = [], 0
-                held.append(part)
-                length += len(part) + 1
-        yield " ".join(held)
-
-
 class FileTask(Task):
     """One row of a public benchmark's file. Its length is what the file has: ``ask.tokens`` is not looked at.
 
-    Options: ``path``, ``file``, ``revision`` and ``passages`` (see :func:`load`); ``row``, or -1 for the row that the
-    seed names; ``metric``, or ``auto`` for the one that the file's path calls for.
+    Options: ``path``, ``file``, ``revision``, ``subset``, ``split`` and ``passages`` (see :func:`load`); ``row``, or -1
+    for the row that the seed names; ``metric``, or ``auto`` for the one that the file's path calls for. Which facts are
+    needed is known where the row tells it: see :mod:`eval.tasks.file_facts`.
     """
 
     format: ClassVar[str]
@@ -233,6 +218,8 @@ class FileTask(Task):
         "path": "",
         "file": "",
         "revision": "",
+        "subset": "",
+        "split": "",
         "passages": "",
         "row": -1,
         "metric": "auto",
@@ -244,18 +231,27 @@ class FileTask(Task):
         if not options["path"]:
             raise UserError(f"task '{self.name}': path is empty; name a file, or a dataset on the hub")
         index = ask.seed if options["row"] == -1 else options["row"]
-        where = {key: options[key] for key in ("file", "revision", "passages")}
+        where = {key: options[key] for key in ("file", "revision", "subset", "split", "passages")}
         self.row = load_row(options["path"], self.format, index, **where)
         place = f"{options['path']}/{options['file']}" if options["file"] else options["path"]
         self.metric = metric_of(self.format, options["metric"], self.row.sample, place)
         self.answer_prefix = self.row.sample.answer_prefix
+        self._facts = facts_of(self.format, self.row.sample, self.metric)
+        self._read = 0
 
     @property
     def question(self) -> str:
         return self.row.sample.question
 
     def pieces(self) -> Iterator[str]:
-        return pieces_of(self.row.sample.context)
+        for piece in pieces_of(self.row.sample.context):
+            yield piece
+            # Only now: whoever makes pages takes a piece before the page without it goes out. White space is not
+            # counted, for pieces lose some of it.
+            self._read += len("".join(piece.split()))
+
+    def needed(self) -> Sequence[str]:
+        return tuple(placed.fact for placed in self._facts if placed.read <= self._read)
 
     def answers(self) -> Sequence[str]:
         return self.row.sample.answers

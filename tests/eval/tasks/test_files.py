@@ -8,8 +8,9 @@ import pyarrow.parquet
 import pytest
 
 from eval.tasks.base import Ask
-from eval.tasks.files import FILE_TASKS, Source, find, load, pick, pieces_of
+from eval.tasks.files import FILE_TASKS, Source, find, load, pick
 from eval.tasks.formats import FORMATS, split_question
+from eval.tasks.pieces import pieces_of
 from summarization.resolve import UserError
 
 TEXT = "Some numbers are hidden here.\nOne special number for tea is 1234567. Grass is green.\n\nThe sky is blue."
@@ -85,6 +86,8 @@ RIGHT = {
     "infinitebench": "B",
     "longmemeval": "the red bus",
 }
+# What a row tells of the facts that are needed, once it was read.
+NEEDED = {"ruler": ("1234567",), "mrcr": ("a poem",)}
 # What each format cannot do without, and a value that it cannot be.
 WRONG = {
     "ruler": {"input": 3.5j, "outputs": []},
@@ -130,7 +133,7 @@ def test_every_format_from_every_kind_of_file(tmp_path, format, kind):
     assert task.question
     assert task.answers()
     assert "".join("".join(task.pieces()).split()) == "".join(task.row.sample.context.split()) != ""
-    assert task.needed() == ()
+    assert task.needed() == NEEDED.get(format, ())
 
 
 @pytest.mark.parametrize(("format", "field"), [(f, field) for f, fields in WRONG.items() for field in fields])
