@@ -16,10 +16,18 @@ from rollouts.yaml_file import NoDuplicates, fits, in_words, one_sentence, read_
 from summarization.prompts import STYLES
 from summarization.resolve import UserError, closest, resolve
 from summarization.strategies import BUILTIN as STRATEGIES
+from summarization.strategies import SelfSummary
 
-FILE_FIELDS = ("path", "format", "file", "revision", "passages", "metric", "rows")
-# Strategies that say how an episode is given to the policy, beside those that say how a context is compacted.
+FILE_FIELDS = ("path", "format", "file", "revision", "subset", "split", "passages", "metric", "rows")
+# Ways to play an episode, beside those to compact a context: they need more than the context to be told.
 FULL_CONTEXT, NO_CONTEXT = "full_context", "no_context"
+SHUFFLED_SUMMARY, MOST_FREQUENT = "shuffled_summary", "most_frequent_answer"
+WAYS = {
+    FULL_CONTEXT: "No compaction, in a window of full_window tokens; where the sample fits.",
+    NO_CONTEXT: "No page is delivered: what can be answered without reading.",
+    SHUFFLED_SUMMARY: "Carries what self_summary (or the strategy that 'of' names) wrote for another sample.",
+    MOST_FREQUENT: "No policy: always the most frequent right answer of the cell's samples; the floor.",
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class EvalArguments:
             ``file`` and ``revision``; ``rows`` takes the first so many.
         lengths: In tokens of the policy's tokenizer.
         asked: Where the question stands: ``first``, ``last``, ``both``.
-        strategies: Ways to compact; also ``full_context`` (a window of ``full_window``) and ``no_context``.
+        strategies: Ways to compact; also ``full_context`` (a window of ``full_window``), ``no_context``,
+            ``shuffled_summary`` and ``most_frequent_answer``.
         strategy_options: Options of strategies, by name; ``{name: {strategy: self_summary, ...}}`` names a variant.
         samples: Samples of each task and length; one number, or one for each length.
         seed: Samples are drawn from it.
@@ -114,9 +123,13 @@ class EvalArguments:
             _refuse_unless(value in known, name, value, closest(value, list(known)))
         for name in self.tasks:
             task_class(name)
-        for name in self.strategies:
-            self.strategy(name)
         self._check_options()
+        for name in self.strategies:
+            kind, options = self.strategy(name)
+            if kind == SHUFFLED_SUMMARY:
+                self._check_shuffled(name)
+            elif kind in WAYS:
+                _refuse_unless(not options, f"strategy_options: {name}", options, f"'{kind}' has no options")
 
     def samples_of(self, length: int) -> int:
         """How many samples a length has."""
@@ -130,12 +143,32 @@ class EvalArguments:
         """
         options = dict(self.strategy_options.get(name) or {})
         kind = str(options.pop("strategy", name))
-        if kind not in (FULL_CONTEXT, NO_CONTEXT):
-            known = dict(STRATEGIES) | dict.fromkeys((FULL_CONTEXT, NO_CONTEXT), "")
+        if kind not in WAYS:
+            known = dict(STRATEGIES) | WAYS
             if kind not in known and ":" not in kind:
                 raise UserError(f"strategies: there is no '{kind}'; {closest(kind, known)}")
             resolve(kind, STRATEGIES, "strategy")
         return kind, options
+
+    def source_of(self, name: str) -> str:
+        """The strategy whose summaries a ``shuffled_summary`` of this name carries."""
+        return str(self.strategy(name)[1].get("of", "self_summary"))
+
+    def _check_shuffled(self, name: str) -> None:
+        source = self.source_of(name)
+        for option in self.strategy(name)[1]:
+            _refuse_unless(option == "of", f"strategy_options: {name}", option, "its one option is 'of'")
+        if source not in self.strategies:
+            raise UserError(
+                f"strategies: '{name}' carries what '{source}' writes in the same run, which is not among "
+                f"{', '.join(self.strategies)}: add it, or name another with strategy_options: {{{name}: {{of: ...}}}}"
+            )
+        kind = self.strategy(source)[0]
+        writes = kind not in WAYS and issubclass(resolve(kind, STRATEGIES, "strategy"), SelfSummary)
+        remedy = "it writes no summaries; name self_summary or another that does"
+        _refuse_unless(writes, f"strategy_options: {name}: of", source, remedy)
+        enough = not self.tasks or min(self.samples) >= 2
+        _refuse_unless(enough, "samples", self.samples, f"'{name}' takes summaries of other samples: at least 2 needed")
 
     def _check_options(self) -> None:
         for name, known in (("task_options", self.tasks), ("strategy_options", self.strategies)):
@@ -180,7 +213,20 @@ def parse(argv: Sequence[str]) -> tuple[EvalArguments, str]:
             values = read_fields(text, hints)
         else:
             given[name] = _value(name, text, hints[name])
-    values = {**values, **given}
+    return arguments_of({**values, **given}, source), source
+
+
+def arguments_of(values: dict[str, Any], source: str) -> EvalArguments:
+    """The arguments that fields and values make.
+
+    Args:
+        source: The file they stand in, for messages.
+
+    Raises:
+        UserError: A value is of the wrong type, a field is missing, or anything that cannot work.
+    """
+    hints = get_type_hints(EvalArguments)
+    values = dict(values)
     for name, value in values.items():
         # YAML reads 1e-5 as text.
         if hints[name] is float and isinstance(value, str | int) and not isinstance(value, bool):
@@ -192,7 +238,7 @@ def parse(argv: Sequence[str]) -> tuple[EvalArguments, str]:
         if entry.name in ("output_dir", "policy") and entry.name not in values:
             raise UserError(f"{source}: field '{entry.name}' is missing")
     try:
-        return EvalArguments(**values), source
+        return EvalArguments(**values)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
 

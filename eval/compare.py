@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from eval.evaluate import outcome_of
 from eval.folder import RunFolder
 from eval.stats import paired_difference
-from rollouts.storage import read_about, read_episodes
 from summarization.resolve import UserError
 
 
@@ -35,10 +33,11 @@ def compare(first: Path, second: Path) -> str:
 
 
 def _scores(path: Path) -> dict[tuple[str, str, int, str], dict[str, float]]:
-    RunFolder(path).arguments()
-    found: dict[tuple[str, str, int, str], dict[str, float]] = {}
-    for file in sorted((path / "samples").glob("*.jsonl.gz")):
-        about: dict[str, Any] = read_about(file)
-        cell = (about["task"], about["asked"], about["length"], about["strategy"])
-        found[cell] = {outcome.task_id: outcome.success for outcome in map(outcome_of, read_episodes(file))}
-    return found
+    folder = RunFolder(path)
+    folder.arguments()
+    return {
+        (key.task, key.asked, key.length, key.strategy): {
+            outcome.task_id: outcome.success for outcome in map(outcome_of, folder.episodes(key))
+        }
+        for key in folder.cells()
+    }

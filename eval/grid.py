@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.arguments import EvalArguments
+from eval.arguments import SHUFFLED_SUMMARY, EvalArguments
 from eval.tasks.files import Row, load
+
+# Fields of an entry of `files` that name a part of a data set, and all that say where its rows are.
+PARTS = ("subset", "split")
+WHERE = ("file", "revision", *PARTS, "passages")
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,23 @@ class CellKey:
 
 
 def cells(arguments: EvalArguments) -> Iterator[CellKey]:
-    """All cells: files first, then generated tasks, the short ones first, so that what is wrong shows early."""
+    """All cells: files first, then generated tasks, the short ones first, so that what is wrong shows early.
+
+    What carries the summaries of another strategy comes after it.
+    """
+    strategies = sorted(arguments.strategies, key=lambda name: arguments.strategy(name)[0] == SHUFFLED_SUMMARY)
     places = [(file_name(entry), 0) for entry in arguments.files]
     places += [(task, length) for length in sorted(arguments.lengths) for task in arguments.tasks]
     for task, length in places:
         for asked in arguments.asked:
-            for strategy in arguments.strategies:
+            for strategy in strategies:
                 yield CellKey(task, asked, length, strategy)
 
 
 def file_name(entry: Mapping[str, Any]) -> str:
     """What reports call a file."""
-    return f"{entry['format']}:{Path(str(entry.get('file') or entry['path'])).stem}"
+    parts = [Path(str(entry.get("file") or entry["path"])).stem, *(entry[name] for name in PARTS if entry.get(name))]
+    return f"{entry['format']}:{'-'.join(parts)}"
 
 
 def rows(arguments: EvalArguments, key: CellKey) -> list[dict[str, Any]]:
@@ -74,12 +83,16 @@ def rows(arguments: EvalArguments, key: CellKey) -> list[dict[str, Any]]:
 
 def file_rows(entry: Mapping[str, Any]) -> Iterator[Row]:
     """The rows of a file that an entry of ``files`` asks for."""
-    where = {name: str(entry.get(name, "")) for name in ("file", "revision", "passages")}
+    where = {name: str(entry.get(name, "")) for name in WHERE}
     return load(str(entry["path"]), str(entry["format"]), limit=entry.get("rows"), **where)
 
 
 def _file_row(entry: Mapping[str, Any], key: CellKey, index: int, row: Row) -> dict[str, Any]:
-    options = {name: entry[name] for name in ("path", "file", "revision", "passages", "metric") if name in entry}
+    options = {
+        name: entry[name]
+        for name in ("path", "file", "revision", "subset", "split", "passages", "metric")
+        if name in entry
+    }
     return {
         "task": f"{entry['format']}_file",
         "seed": index,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from eval.arguments import WAYS
 from eval.reading import task_class
 from eval.setup import ENGINES
 from eval.tasks.known import BUILTIN as TASKS
@@ -21,15 +24,19 @@ def listing() -> str:
     for name in TASKS:
         kind = task_class(name)
         options = ", ".join(f"{option}={value!r}" for option, value in kind.defaults.items())
-        lines.append(f"  {name:<18} {kind.about}" + (f" [{options}]" if options else ""))
+        lines.append(f"  {name:<20} {kind.about}" + (f" [{options}]" if options else ""))
     lines.append("formats of files")
-    lines += [f"  {name:<18} {task_class(f'{name}_file').about}" for name in FORMATS]
+    lines += [f"  {name:<20} {task_class(f'{name}_file').about}" for name in FORMATS]
     lines.append("strategies")
     for name in STRATEGIES:
         about = (resolve(name, STRATEGIES, "strategy").__doc__ or "").strip().splitlines()[0]
-        lines.append(f"  {name:<18} {about}")
-    lines.append("  full_context       No compaction, in a window of full_window tokens; where the sample fits.")
-    lines.append("  no_context         No page is delivered: what can be answered without reading.")
+        lines.append(f"  {name:<20} {plain(about)}")
+    lines += [f"  {name:<20} {about}" for name, about in WAYS.items()]
     lines.append("engines")
-    lines += [f"  {name:<18} {ABOUT_ENGINES[name]}" for name in ENGINES]
+    lines += [f"  {name:<20} {ABOUT_ENGINES[name]}" for name in ENGINES]
     return "\n".join(lines)
+
+
+def plain(text: str) -> str:
+    """A docstring's text without the marks of Sphinx: ``:meth:`text``` is text, and so is what is quoted twice."""
+    return re.sub(r"`+([^`]*)`+", r"\1", re.sub(r":\w+:(?=`)", "", text))

@@ -83,7 +83,13 @@ def draw_success(axes: Axes, cells: Sequence[Cell]) -> None:
     axes.set_ylim(-0.03, 1.05)
     axes.set_xlabel("words in the episode")
     axes.set_ylabel("success on held-out tasks")
-    axes.legend(fontsize=7, loc="center right")
+    legend_below(axes)
+
+
+def legend_below(axes: Axes, size: float = 7) -> None:
+    """The legend under the axes, where it covers no point and no interval."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=size, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
 
 
 def _length(figures: Mapping[str, Any]) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from eval.arguments import EvalArguments
-from eval.folder import RunFolder
+from eval.arguments import EvalArguments, arguments_of
+from eval.folder import NOTED, RunFolder, whole
 from eval.grid import cells
 from eval.reading import Reading, replayed
 from eval.run_report import write_report
@@ -24,9 +24,9 @@ def rescore(path: Path, console: Console) -> None:
         UserError: This is no folder of an evaluation.
     """
     folder = RunFolder(path)
-    stored = folder.arguments()["arguments"]
+    noted = folder.arguments()["arguments"]
     known = {field.name for field in fields(EvalArguments)}
-    arguments = EvalArguments(**{name: value for name, value in stored.items() if name in known})
+    arguments = arguments_of({name: value for name, value in noted.items() if name in known}, str(path / NOTED))
     renderer = Renderer(load_tokenizer(arguments.policy, arguments.trust_policy_code))
     changed = total = 0
     for key in cells(arguments):
@@ -34,7 +34,8 @@ def rescore(path: Path, console: Console) -> None:
             continue
         aside = folder.samples(key).with_suffix(".new")
         aside.unlink(missing_ok=True)
-        about = {**read_about(folder.samples(key)), "rescored": True}
+        with whole(folder.samples(key)):
+            about = {**read_about(folder.samples(key)), "rescored": True}
         with EpisodeWriter(aside, about) as writer:
             for episode in folder.episodes(key):
                 total += 1

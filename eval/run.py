@@ -14,22 +14,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from eval.arguments import EvalArguments, parse
 from summarization.resolve import UserError
-
-if TYPE_CHECKING:
-    from eval.grid import CellKey
-    from eval.setup import Way
-    from rollouts.episode import Episode
-    from rollouts.runner import Job
-    from rollouts.storage import EpisodeWriter
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,81 +78,50 @@ def evaluate_all(arguments: EvalArguments, source: str, console: Console, dry: b
     Raises:
         UserError: What was asked for cannot work; the text names the file that asked for it.
     """
-    from eval.evaluate import evaluate
+    from eval.estimate import estimate
     from eval.folder import RunFolder
-    from eval.grid import cells, rows
+    from eval.plan import in_words, plan, unknown_tokens
+    from eval.play import Player
     from eval.run_report import write_report
     from eval.setup import Setup
-    from rollouts.jobs import task_id
+    from eval.tracking import Tracker
 
     try:
         clock = _Clock(console)
         setup = Setup(arguments, clock.read)
         folder = RunFolder(Path(arguments.output_dir))
-        wanted = list(cells(arguments))
-        ways = {key.strategy: setup.way(key.strategy) for key in wanted}
-        if not dry:
-            folder.begin(arguments)
-        left: dict[CellKey, list[Mapping[str, Any]]] = {}
-        # Every strategy reads the same samples, and a file need not be read for each of them.
-        samples: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-        for key in wanted:
-            if not ways[key.strategy].fits(key.length):
-                continue
-            place = (key.task, key.asked, key.length)
-            if place not in samples:
-                samples[place] = rows(arguments, key)
-            done = {episode.task_id for episode in folder.episodes(key)}
-            left[key] = [row for row in samples[place] if task_id(row) not in done]
-        clock.total = _tokens(left, ways)
+        about = folder.check(arguments)
+        made = plan(arguments, setup, folder)
+        warning = unknown_tokens(made, setup)
+        if warning:
+            console.print(warning, markup=False)
         if dry:
-            console.print(_plan(left, ways), markup=False)
+            seconds, basis = estimate(made, setup)
+            console.print(in_words(made, seconds), markup=False)
+            console.print(basis, markup=False)
             return
-        for key, missing in left.items():
-            if not missing:
-                continue
-            way = ways[key.strategy]
-            with folder.writer(key) as writer:
-                cell = evaluate(
-                    "",
-                    key.strategy,
-                    way.strategy,
-                    missing,
-                    key.length,
-                    way.environment,
-                    setup.engines(way),
-                    setup.renderer,
-                    way.limits,
-                    arguments.seed,
-                    partial(_keep, writer),
+        if any(missing and made.ways[key.strategy].plays for key, missing in made.left.items()):
+            setup.check_endpoint()
+        clock.start(made.tokens)
+        player = Player(setup, folder, about)
+        with Tracker(arguments, folder.path) as tracker:
+            for key, missing in made.left.items():
+                if not missing:
+                    continue
+                cell = player.play(key, made.ways[key.strategy], made.rows[key], missing)
+                tracker.log(key, cell)
+                console.print(
+                    f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<20} "
+                    f"score {cell.success:.3f}  n {len(cell.outcomes):<4} {clock}",
+                    markup=False,
                 )
-            console.print(
-                f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} score {cell.success:.3f}  "
-                f"n {len(missing):<4} {clock}",
-                markup=False,
-            )
-        path = write_report(folder, arguments, list(left))
+            # Also where nothing was missing: what was asked for may name more cells, or fewer, than before.
+            player.begin()
+            path = write_report(folder, arguments, list(made.left))
+            tracker.finish(path.parent)
         console.print(f"report: {path}", markup=False)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
-
-
-def _keep(writer: EpisodeWriter, job: Job, episode: Episode) -> None:
-    writer.append(episode)
-
-
-def _tokens(left: Mapping[CellKey, Sequence[Any]], ways: Mapping[str, Way]) -> int:
-    """Tokens of pages still to be read."""
-    return sum(ways[key.strategy].cost(key.length) * len(missing) for key, missing in left.items())
-
-
-def _plan(left: Mapping[CellKey, Sequence[Any]], ways: Mapping[str, Way]) -> str:
-    lines = [
-        f"{key.task:<16} {key.asked:<5} {key.length:>9,} tokens  {key.strategy:<18} {len(missing):>4} episodes to play"
-        for key, missing in left.items()
-    ]
-    episodes = sum(map(len, left.values()))
-    return "\n".join([*lines, f"{episodes:,} episodes, {_tokens(left, ways):,} tokens of pages to read"])
 
 
 class _Clock:
@@ -175,6 +135,11 @@ class _Clock:
     def __init__(self, console: Console, every: float = 20.0) -> None:
         self.console, self.every = console, every
         self.total = self.done = 0
+        self.began = self.said = time.monotonic()
+
+    def start(self, total: int) -> None:
+        """Begin to count: so many tokens are to be read."""
+        self.total, self.done = total, 0
         self.began = self.said = time.monotonic()
 
     def read(self, tokens: int) -> None:

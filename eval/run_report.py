@@ -1,4 +1,4 @@
-"""The report of an evaluation: ``report.json`` for programs, ``report.md`` and ``report.png`` for people."""
+"""The report of an evaluation: ``report.json`` for programs, ``report.html``, ``.md`` and ``.png`` for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from eval.arguments import FULL_CONTEXT, EvalArguments
 from eval.evaluate import outcome_of
 from eval.folder import RunFolder
 from eval.grid import CellKey
-from eval.report import COLOURS, MARKERS, as_png, figures_of, shown
+from eval.html_report import html_page
+from eval.panels import draw, kept, mean_score
+from eval.report import as_png, figures_of, shown
 from eval.results import Cell, Outcome
 from eval.stats import bounds, paired_difference
 from eval.survival import Kept, losses, survival
@@ -55,9 +57,11 @@ def write_report(folder: RunFolder, arguments: EvalArguments, keys: Sequence[Cel
         "losses": lost[:SHOWN_LOSSES],
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-    write_atomically(folder.path / "report.json", json.dumps(report, indent=1).encode())
-    write_atomically(folder.path / "report.png", picture(rows, curves))
-    write_atomically(folder.path / "report.md", page(report).encode("utf-8", "replace"))
+    with folder.writing():
+        write_atomically(folder.path / "report.json", json.dumps(report, indent=1).encode())
+        write_atomically(folder.path / "report.png", picture(report))
+        write_atomically(folder.path / "report.html", html_page(report).encode("utf-8", "replace"))
+        write_atomically(folder.path / "report.md", page(report).encode("utf-8", "replace"))
     return folder.path / "report.md"
 
 
@@ -138,35 +142,18 @@ def paired(outcomes: Mapping[CellKey, Sequence[Outcome]], against: str) -> list[
     return found
 
 
-def picture(rows: Sequence[Mapping[str, Any]], curves: Mapping[CellKey, Sequence[Kept]]) -> bytes:
+def picture(report: Mapping[str, Any]) -> bytes:
     """Score against length and facts surviving against compactions, one line a strategy, as PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    longest = max((key.length for key in curves), default=0)
-    for index, (strategy, lengths) in enumerate(by_length(rows).items()):
-        look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "label": strategy}
-        points = sorted((max(1, int(length)), score) for length, score in lengths.items())
-        left.plot([x for x, _ in points], [y for _, y in points], **look)
-        bins: dict[int, list[float]] = {}
-        for key, curve in curves.items():
-            if (key.strategy, key.length) == (strategy, longest):
-                for kept in curve:
-                    bins.setdefault(kept.first, []).append(kept.surviving)
-        if bins:
-            right.plot(sorted(bins), [sum(bins[x]) / len(bins[x]) for x in sorted(bins)], **look)
-    for axes, label, title in (
-        (left, "tokens in the episode", "score, mean over tasks"),
-        (right, "compactions", f"needed facts still held, {longest:,} tokens"),
-    ):
-        axes.set_xscale("log")
-        axes.set_ylim(-0.03, 1.05)
-        axes.set_xlabel(label)
-        axes.set_title(title)
-    left.legend(fontsize=7)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
+    strategies = list(by_length(report["cells"]))
+    for axes, panel in ((left, mean_score(report)), (right, kept(report, "survival"))):
+        draw(axes, panel, strategies)
+        axes.set_title(panel.title, fontsize=10)
     return as_png(figure)
 
 
@@ -184,7 +171,7 @@ def page(report: Mapping[str, Any]) -> str:
     for r in report["cells"]:
         low_high = r["interval_95"]
         lines.append(
-            f"| {r['task']} | {r['asked']} | {r['length']:,} | {r['strategy']} | {r['n']} | {r['score']:.3f} | "
+            f"| {_cell(r['task'])} | {r['asked']} | {r['length']:,} | {r['strategy']} | {r['n']} | {r['score']:.3f} | "
             f"{'not available' if low_high is None else f'{low_high[0]:.3f} to {low_high[1]:.3f}'} | "
             f"{shown(r['official'], 3)} | {r['compactions']:.1f} | {shown(r['retention'], 4)} | "
             f"{shown(r['tokens_a_summary'], 1)} | {r['tokens_forwarded']:,.0f} | {r['seconds']:.1f} |"
@@ -196,7 +183,7 @@ def page(report: Mapping[str, Any]) -> str:
             for r in report[name]:
                 low_high = r["interval_95"]
                 lines.append(
-                    f"| {r['task']} | {r['asked']} | {r['length']:,} | {r['against']} minus {r['strategy']} | "
+                    f"| {_cell(r['task'])} | {r['asked']} | {r['length']:,} | {r['against']} minus {r['strategy']} | "
                     f"{r['difference']:+.3f} | "
                     f"{'not available' if low_high is None else f'{low_high[0]:+.3f} to {low_high[1]:+.3f}'} "
                     f"| {r['n']} |"

@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 
-from eval.arguments import FULL_CONTEXT, NO_CONTEXT, EvalArguments
+from eval.arguments import FULL_CONTEXT, MOST_FREQUENT, NO_CONTEXT, SHUFFLED_SUMMARY, WAYS, EvalArguments
 from eval.reading import Reading
-from rollouts.engine import Engine
+from rollouts.engine import Engine, SampleRequest, sample
 from rollouts.engines.openai import OpenAIEngine
 from rollouts.engines.transformers import TransformersEngine
 from rollouts.environment import Environment
+from rollouts.episode import TurnKind
 from rollouts.policies.load import TINY, Policy, build_tiny, load_policy, load_tokenizer
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
+from summarization.messages import Message
 from summarization.prompts import STYLES
 from summarization.resolve import UserError, closest, resolve
 from summarization.strategies import BUILTIN as STRATEGIES
@@ -33,12 +35,14 @@ class Way:
     """How the episodes of one strategy are played.
 
     Attributes:
-        strategy: How the context is compacted.
+        kind: What the name of the strategy stands for.
+        strategy: How the context is compacted; of ``shuffled_summary``, the one whose summaries it carries.
         limits: The window and the other limits.
         environment: Makes an environment.
         reads: Whether pages are delivered.
     """
 
+    kind: str
     strategy: Strategy
     limits: Limits
     environment: Callable[[], Environment]
@@ -47,6 +51,11 @@ class Way:
     def fits(self, length: int) -> bool:
         """Whether a sample of so many tokens can be played at all: without compaction, it must fit into the window."""
         return self.strategy.name != "none" or not self.reads or length <= self.limits.window
+
+    @property
+    def plays(self) -> bool:
+        """Whether a policy plays it."""
+        return self.kind != MOST_FREQUENT
 
     def cost(self, length: int) -> int:
         """Of one sample, in tokens of pages; what a file's rows have (length 0) is not known beforehand."""
@@ -94,13 +103,25 @@ class Setup:
         reading: dict[str, Any] = {
             "page_tokens": a.page_tokens,
             "haystack": a.haystack,
-            "blank": kind == NO_CONTEXT,
+            "blank": kind in (NO_CONTEXT, MOST_FREQUENT),
             "on_page": self.on_page,
         }
         window = self.full_window() if kind == FULL_CONTEXT else a.window
-        strategy = NoCompaction() if kind in (FULL_CONTEXT, NO_CONTEXT) else self._strategy(name, kind, options)
+        if kind == SHUFFLED_SUMMARY:
+            source = a.source_of(name)
+            strategy = self._strategy(source, *a.strategy(source))
+        elif kind in WAYS:
+            strategy = NoCompaction()
+        else:
+            strategy = self._strategy(name, kind, options)
         limits = Limits(window=window, act_tokens=a.act_tokens, oversize=a.oversize, keep_segments=False)
-        return Way(strategy, limits, lambda: Reading(self.renderer.count, **reading), reads=kind != NO_CONTEXT)
+        reads = kind not in (NO_CONTEXT, MOST_FREQUENT)
+        return Way(kind, strategy, limits, lambda: Reading(self.renderer.count, **reading), reads)
+
+    def room(self, request: Message) -> int:
+        """Tokens that asking for a summary takes beside the summary, as the runner keeps them free."""
+        r = self.renderer
+        return len(r.appended((request,))) + len(r.generation_ids) + len(r.closing_ids)
 
     def full_window(self) -> int:
         """The window of ``full_context``."""
@@ -116,6 +137,33 @@ class Setup:
         if way.strategy.sampler == "frozen":
             found["frozen"] = self._engine(self.arguments.frozen_policy or self.arguments.policy, way.limits.window)
         return found
+
+    def check_endpoint(self) -> None:
+        """Ask an engine that is elsewhere for a few tokens, before anything is played.
+
+        Raises:
+            UserError: It does not answer.
+        """
+        a = self.arguments
+        if a.engine == "transformers":
+            return
+        settings = dict(a.engine_kwargs)
+        if a.engine == "openai" and settings.get("max_retries") not in (0, 1):
+            # Whoever looks on does not wait for all the attempts that a long run is worth.
+            settings["max_retries"] = 1 if isinstance(settings.get("max_retries", 1), int) else settings["max_retries"]
+        names = {a.policy}
+        if any(a.strategy(name)[0] == "frozen_summary" for name in a.strategies):
+            names.add(a.frozen_policy or a.policy)
+        messages = (Message("system", "Answer briefly."), Message("user", "Say yes."))
+        ids = (*self.renderer.opening(messages), *self.renderer.generation_ids)
+        for name in sorted(names):
+            engine = self._make_engine(self, name, a.window, **settings)
+            request = SampleRequest("check", ids, min(16, a.act_tokens), TurnKind.ACT, messages=messages)
+            try:
+                sample(engine, [request])
+            except RuntimeError as error:
+                reason = str(error).removeprefix("session check: ")
+                raise UserError(f"engine_kwargs: {reason}: start the endpoint, or correct base_url") from error
 
     def _engine(self, name: str, window: int) -> Engine:
         if (name, window) not in self._engines:

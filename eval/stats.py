@@ -79,19 +79,32 @@ def student_quantile(probability: float, degrees: int) -> float:
     return z + sum(term / degrees**power for power, term in enumerate(terms, 1))
 
 
+def within(interval: Interval | None, low: float, high: float) -> Interval | None:
+    """The part of an interval that is possible: a mean of scores lies in [0, 1], a difference of two in [-1, 1].
+
+    With few clusters Student's interval reaches beyond; what is cut off could not be the truth, so the level stays.
+    """
+    if interval is None:
+        return None
+    return Interval(min(max(interval.low, low), high), max(min(interval.high, high), low))
+
+
 def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | None:
-    """Wilson's interval where values are 0 or 1 and every one is a cluster of its own; else the clustered one."""
+    """Of a mean of scores in [0, 1]: Wilson's interval where they are 0 or 1 and every one is a cluster of its own;
+    else the clustered one, cut to what is possible."""
     if not values:
         return None
     if len(set(clusters)) == len(values) and set(values) <= {0.0, 1.0}:
         return wilson(round(sum(values)), len(values))
-    return clustered(values, clusters)
+    return within(clustered(values, clusters), 0.0, 1.0)
 
 
 def paired_difference(
     first: Mapping[str, float], second: Mapping[str, float], level: float = 0.95
 ) -> tuple[float, Interval | None, int]:
     """Mean of ``first`` minus ``second`` over the tasks that both have, its interval, and how many tasks those are.
+
+    Both are scores in [0, 1], so the interval is cut to [-1, 1].
 
     Raises:
         ValueError: They have no task in common.
@@ -100,7 +113,8 @@ def paired_difference(
     if not shared:
         raise ValueError("the two have no task in common")
     differences = [first[task] - second[task] for task in shared]
-    return math.fsum(differences) / len(shared), clustered(differences, shared, level), len(shared)
+    interval = within(clustered(differences, shared, level), -1.0, 1.0)
+    return math.fsum(differences) / len(shared), interval, len(shared)
 
 
 def ratio_interval(

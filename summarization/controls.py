@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from summarization.messages import Message
 from summarization.parse import Summary
@@ -76,3 +77,42 @@ class OracleSummary(Unsampled):
 
     def text(self, state: ContextState) -> str:
         return (self.joiner.join(state.needed) + self.joiner).strip() if state.needed else self.nothing
+
+
+@dataclass(frozen=True)
+class ShuffledSummary:
+    """As another strategy, but each window opens with a summary that was written for another sample.
+
+    It compacts where ``source`` would, with the same room kept free for a request and its reply, so that windows hold
+    as much text; nobody is asked, and only what is carried differs.
+
+    Attributes:
+        source: The strategy whose summaries are carried.
+        written: The summary to carry, by the sample's ``task_id`` and the number of the compaction, from 1.
+        room: Tokens that asking takes, the reply aside: the request with what the template writes around both.
+    """
+
+    source: SelfSummary
+    written: Callable[[str, int], str]
+    room: Callable[[Message], int]
+    name: str = "shuffled_summary"
+    sampler: str = "policy"
+
+    @property
+    def summary_tokens(self) -> int:
+        """The most tokens of what is carried."""
+        return self.source.summary_tokens
+
+    def due(self, state: ContextState) -> bool:
+        """When ``source`` would be, had it to ask."""
+        request = self.source.request(state)
+        asking = 0 if request is None else self.room(request) + self.summary_tokens
+        return self.source.due(replace(state, reserve=state.reserve + asking))
+
+    def request(self, state: ContextState) -> Message | None:
+        """Nothing is asked."""
+        return None
+
+    def reopen(self, state: ContextState, reply: Summary | None) -> tuple[Message, ...]:
+        """As ``source`` would, had it been given the other sample's summary."""
+        return self.source.reopen(state, Summary(self.written(state.task_id, state.progress.compactions)))

@@ -139,7 +139,7 @@ def test_imports_make_no_circle() -> None:
     ("package", "doors"),
     [
         ("trl", ("recipe",)),
-        ("wandb", ("recipe.tracking",)),
+        ("wandb", ("eval.tracking", "recipe.tracking")),
         ("torch", ("rollouts.engines", "rollouts.policies", "eval", "recipe")),
         (
             "transformers",
