@@ -164,7 +164,8 @@ class EvalArguments:
                 f"{', '.join(self.strategies)}: add it, or name another with strategy_options: {{{name}: {{of: ...}}}}"
             )
         kind = self.strategy(source)[0]
-        writes = kind not in WAYS and issubclass(resolve(kind, STRATEGIES, "strategy"), SelfSummary)
+        made = None if kind in WAYS else resolve(kind, STRATEGIES, "strategy")
+        writes = isinstance(made, type) and issubclass(made, SelfSummary)
         remedy = "it writes no summaries; name self_summary or another that does"
         _refuse_unless(writes, f"strategy_options: {name}: of", source, remedy)
         enough = not self.tasks or min(self.samples) >= 2

@@ -136,7 +136,7 @@ def _number(is_number: bool) -> str:
 
 def _shown(value: Any, name: str) -> str:
     if value is None:
-        return "not available" if name in ("interval_95", "effective_length") else ""
+        return {"interval_95": "not available", "effective_length": "none"}.get(name, "")
     if isinstance(value, list):
         sign = "+" if name == "interval_95" and min(value) < 0 else ""
         return " to ".join(format(v, f"{sign}.3f") for v in value)

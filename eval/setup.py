@@ -139,16 +139,16 @@ class Setup:
         return found
 
     def check_endpoint(self) -> None:
-        """Ask an engine that is elsewhere for a few tokens, before anything is played.
+        """Ask an endpoint for a few tokens, before anything is played.
 
         Raises:
             UserError: It does not answer.
         """
         a = self.arguments
-        if a.engine == "transformers":
+        if a.engine != "openai":
             return
         settings = dict(a.engine_kwargs)
-        if a.engine == "openai" and settings.get("max_retries") not in (0, 1):
+        if settings.get("max_retries") not in (0, 1):
             # Whoever looks on does not wait for all the attempts that a long run is worth.
             settings["max_retries"] = 1 if isinstance(settings.get("max_retries", 1), int) else settings["max_retries"]
         names = {a.policy}

@@ -47,6 +47,8 @@ class Tracker:
 
             os.environ.setdefault("WANDB_SILENT", "true")
             name = re.sub(r"[^\w.-]", "_", self.folder.name)
+            # Without its folder, W&B would go to a temporary one.
+            self.folder.mkdir(parents=True, exist_ok=True)
             mode = None if {"WANDB_MODE", "WANDB_API_KEY"} & os.environ.keys() else "offline"
             try:
                 self._run = wandb.init(
@@ -59,7 +61,7 @@ class Tracker:
                     mode=mode,
                     config=asdict(self.arguments),
                 )
-            except wandb.Error as error:
+            except (wandb.Error, ValueError) as error:
                 raise UserError(
                     f"report_to is 'wandb': {_line(error)}: set WANDB_MODE=offline, or report_to"
                 ) from error
@@ -99,9 +101,11 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows; what is no number or text becomes one."""
+    """Columns and rows; what is no number becomes text, and nothing stays nothing, as a column has one type."""
     columns = list(rows[0])
-    return columns, [[v if isinstance(v, int | float) else str(v) for v in (row[c] for c in columns)] for row in rows]
+    return columns, [
+        [v if v is None or isinstance(v, int | float) else str(v) for v in (row[c] for c in columns)] for row in rows
+    ]
 
 
 def _line(error: Exception) -> str:
