@@ -37,6 +37,8 @@ class Opened:
 
     def __init__(self, browser: Any, path: Path, size: dict[str, int], fragment: str = "", dark: bool = False) -> None:
         self.page = browser.new_context(viewport=size, color_scheme="dark" if dark else "light").new_page()
+        # On a machine that is busy with other work, a browser may wait long for its turn.
+        self.page.set_default_timeout(120_000)
         self.wrong: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.wrong.append(message.text))
