@@ -8,9 +8,8 @@ from typing import Any
 from eval.results import Cell, Outcome
 from rollouts.collect import collect
 from rollouts.engine import Engine
-from rollouts.environment import Environment
 from rollouts.episode import Episode, Status
-from rollouts.jobs import jobs
+from rollouts.jobs import Makers, jobs
 from rollouts.rendering import Renderer
 from rollouts.runner import Job, Limits
 from summarization.metrics import retention
@@ -52,7 +51,7 @@ def evaluate(
     strategy: Strategy,
     tasks: Sequence[Mapping[str, Any]],
     length: int,
-    environment: Callable[[], Environment],
+    environment: Makers,
     engines: Mapping[str, Engine],
     renderer: Renderer,
     limits: Limits,

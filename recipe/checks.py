@@ -13,6 +13,7 @@ from recipe.credit import BUILTIN as CREDIT_RULES
 from recipe.credit import EpisodeCredit, TurnCredit
 from rollouts.environment import Environment
 from rollouts.episode import Status, TurnKind
+from rollouts.jobs import COLUMN, maker_for
 from summarization.resolve import UserError, resolve
 
 # The environment whose tasks are generated here; any other brings its rows in a file.
@@ -39,9 +40,15 @@ def check_tasks(arguments: Arguments) -> None:
     Raises:
         UserError: The environment needs a file of rows, or held-out tasks were asked for where there are none.
     """
-    name = arguments.episodes.environment
-    if name == GENERATED:
+    several = arguments.episodes.environments
+    name = ", ".join(several) or arguments.episodes.environment
+    if not several and name == GENERATED:
         return
+    if several and "midtrain" in arguments.stages.stages:
+        raise UserError(
+            f"environments is {several}: demonstrations are written for one environment alone; leave 'midtrain' out of "
+            "stages"
+        )
     if arguments.episodes.train_file is None:
         raise UserError(
             f"train_file is not set: environment '{name}' needs task rows; name a file with one JSON object a line"
@@ -91,6 +98,24 @@ def check_strategy_kind(kind: Any, name: str) -> None:
             f"strategy is '{name}': must name a dataclass with due, request and reopen "
             f"(summarization.strategies.Strategy), but it {found}"
         )
+
+
+def first_rows(
+    rows: Sequence[Mapping[str, Any]], environments: Mapping[str, Callable[[], Environment]], path: Path
+) -> list[Mapping[str, Any]]:
+    """The first row of each of several environments.
+
+    Raises:
+        UserError: A row names none of them; the text names its number, empty lines not counted.
+    """
+    first: dict[str, Mapping[str, Any]] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            maker_for(row, environments)
+        except UserError as error:
+            raise UserError(f"{path}, task {number}: {error}") from error
+        first.setdefault(str(row[COLUMN]), row)
+    return list(first.values())
 
 
 def check_rows(rows: Sequence[Mapping[str, Any]], environment: Callable[[], Environment], path: Path) -> None:

@@ -117,8 +117,17 @@ class PolicyArguments:
 class EpisodeArguments:
     """What an episode happens in, and what bounds it."""
 
-    environment: str = field(default="recall", metadata={"help": "A built-in name or `package.module:Name`."})
-    environment_kwargs: dict[str, Any] = field(default_factory=dict, metadata={"help": "Passed to the environment."})
+    environment: str = field(
+        default="recall",
+        metadata={"help": "A built-in name or `package.module:Name`: an Environment, or a class for TRL's factory."},
+    )
+    environments: dict[str, str] = field(
+        default_factory=dict,
+        metadata={"help": "Several instead of one, by what rows say in their column `environment`."},
+    )
+    environment_kwargs: dict[str, Any] = field(
+        default_factory=dict, metadata={"help": "Passed to the environment; with `environments`, a mapping for each."}
+    )
     train_file: str | None = field(
         default=None, metadata={"help": "Task rows as JSON lines; without it the environment's own tasks are drawn."}
     )
@@ -133,11 +142,34 @@ class EpisodeArguments:
     max_compactions: int = field(default=0, metadata={"help": "The most compactions of an episode; 0 for no limit."})
     oversize: str = field(default="split", metadata={"help": "An observation too large for a window: split or cut."})
     episode_seconds: float = field(default=0.0, metadata={"help": "The longest an episode may take; 0 for no limit."})
+    call_seconds: float = field(
+        default=600.0, metadata={"help": "The longest a call into an environment with tools may take; 0 for no limit."}
+    )
+    max_idle: int = field(
+        default=1_000_000, metadata={"help": "The most observations in a row that need no act; 0 for no limit."}
+    )
+    result_tokens: int = field(
+        default=0, metadata={"help": "Kept free for what a call is answered; 0 is an eighth of the window."}
+    )
+    result_characters: int = field(
+        default=50_000, metadata={"help": "The longest result of a tool, cut with a mark; 0 for no limit."}
+    )
+    ask_to_compact: bool = field(
+        default=False, metadata={"help": "Offer the tool `compact_context`, where there are tools."}
+    )
     sessions: int = field(default=128, metadata={"help": "Episodes that are sampled from at the same time."})
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "train_tasks", "window", "act_tokens", "sessions")
-        _at_least(self, 0, "max_turns", "max_compactions", "episode_seconds")
+        _at_least(self, 0, "max_turns", "max_compactions", "episode_seconds", "call_seconds")
+        _at_least(self, 0, "max_idle", "result_tokens", "result_characters")
+        if self.environments and self.environment != "recall":
+            refuse("environment", self.environment, "the YAML also names environments; leave one of the two out")
+        for name, path in self.environments.items():
+            if not isinstance(name, str) or not isinstance(path, str):
+                refuse("environments", self.environments, "must map what rows say to names such as package.module:Name")
+            if not isinstance(self.environment_kwargs.get(name, {}), dict):
+                refuse("environment_kwargs", self.environment_kwargs, f"'{name}' must be a mapping")
         if self.oversize not in ("split", "cut"):
             refuse("oversize", self.oversize, closest(self.oversize, ["split", "cut"]))
         _shortest_and_longest(self, "task_words")
@@ -153,6 +185,11 @@ class EpisodeArguments:
             max_compactions=self.max_compactions,
             oversize=self.oversize,
             seconds=self.episode_seconds,
+            call_seconds=self.call_seconds,
+            max_idle=self.max_idle,
+            result_tokens=self.result_tokens,
+            result_characters=self.result_characters,
+            ask_to_compact=self.ask_to_compact,
             keep_segments=keep_segments,
         )
 

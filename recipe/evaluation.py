@@ -18,10 +18,10 @@ from recipe.records import read_record
 from recipe.rollout import embedded_engine
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
-from rollouts.environment import Environment
 from rollouts.environments.recall import tasks
 from rollouts.episode import Episode
 from rollouts.files import write_atomically
+from rollouts.jobs import Makers
 from rollouts.rendering import Renderer
 from rollouts.runner import Job
 from summarization.resolve import resolve
@@ -92,7 +92,7 @@ class HeldOut:
     def __init__(
         self,
         renderer: Renderer,
-        environment: Callable[[], Environment],
+        environment: Makers,
         episodes: EpisodeArguments,
         stages: StageArguments,
         bf16: bool,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from recipe.config import EpisodeArguments
+from rollouts.checks import failures
 from rollouts.collect import collect
 from rollouts.engines.transformers import TransformersEngine
-from rollouts.environment import Environment
 from rollouts.episode import Episode
-from rollouts.jobs import jobs
+from rollouts.jobs import Makers, jobs
 from rollouts.rendering import Renderer
 from rollouts.runner import Limits
 from summarization.strategies import Strategy
+
+logger = logging.getLogger(__name__)
 
 
 def embedded_engine(
@@ -60,7 +63,7 @@ class Collector:
         self,
         engine: TransformersEngine,
         renderer: Renderer,
-        environment: Callable[[], Environment],
+        environment: Makers,
         strategy: Strategy,
         limits: Limits,
         seed: int,
@@ -79,6 +82,8 @@ class Collector:
             engines["frozen"] = self.frozen
         made = jobs(tasks, self.environment, self.strategy, self.seed * 1_000_003 + batch, attempts)
         episodes = collect(made, engines, self.renderer, self.limits)
+        if told := failures(episodes):
+            logger.warning(told)
         self.figures = {name: value - before[name] for name, value in self._counts().items()}
         self.figures["time/environment"] = time.perf_counter() - began - self.figures["time/sampling"]
         return episodes

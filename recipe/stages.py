@@ -14,6 +14,7 @@ output_dir/
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from transformers import PrinterCallback
 from eval.results import Cell
 from recipe.arguments import Arguments
 from recipe.checkpoints import last_whole_checkpoint, step_of
-from recipe.checks import check_credit_rule, check_rows, check_tasks, check_whole_copy
+from recipe.checks import check_credit_rule, check_rows, check_tasks, check_whole_copy, first_rows
 from recipe.credit import with_advantages
 from recipe.evaluation import HELD_OUT_SEED, EvaluateWhileTraining, HeldOut, Measure, make_strategy, measures
 from recipe.figures import figures
@@ -46,7 +47,7 @@ from rollouts.environment import BUILTIN as ENVIRONMENTS
 from rollouts.environments.recall import tasks
 from rollouts.episode import Status
 from rollouts.files import write_atomically
-from rollouts.jobs import environment_maker, jobs
+from rollouts.jobs import environment_maker, environment_makers, jobs
 from rollouts.policies.load import Policy
 from rollouts.rendering import Renderer
 from rollouts.storage import EpisodeWriter
@@ -71,7 +72,12 @@ class Run:
         self.main = arguments.training.process_index == 0
         self.console = Console(quiet=not self.main)
         self.stopwatch = Stopwatch(self.folder / "seconds.json", writes=self.main)
-        self.environment = environment_maker(arguments.episodes.environment, arguments.episodes.environment_kwargs)
+        episodes = arguments.episodes
+        self.environment = (
+            environment_makers(episodes.environments, episodes.environment_kwargs)
+            if episodes.environments
+            else environment_maker(episodes.environment, episodes.environment_kwargs)
+        )
         self.strategy = make_strategy(arguments.compaction, arguments.compaction.strategy)
         check_credit_rule(arguments.credit.credit)
         check_tasks(arguments)
@@ -128,7 +134,10 @@ class Run:
         for task in self.train_tasks(1):
             self.open_episode(task, self.strategy)
         episodes = self.arguments.episodes
-        if episodes.train_file is not None and episodes.environment in ENVIRONMENTS:
+        if isinstance(self.environment, dict):
+            for task in first_rows(self.file_rows, self.environment, Path(str(episodes.train_file))):
+                self.open_episode(task, self.strategy)
+        elif episodes.train_file is not None and episodes.environment in ENVIRONMENTS:
             check_rows(self.file_rows, self.environment, Path(episodes.train_file))
         if "eval" in self.arguments.stages.stages:
             for measure in measures(self.arguments.compaction, self.arguments.stages):
@@ -140,7 +149,7 @@ class Run:
                     field = f"eval_baseline_factor is {factor}" if measure.name.endswith("x") else "stages has 'eval'"
                     raise UserError(f"{field}: '{measure.name}' cannot be evaluated ({error})") from error
 
-    def open_episode(self, task: dict[str, Any], strategy: Strategy) -> None:
+    def open_episode(self, task: Mapping[str, Any], strategy: Strategy) -> None:
         """Play one episode up to its first sample.
 
         Raises:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rollouts.environment import Observation
+from rollouts.episode import Episode, Status
 from summarization.messages import Message
 
 
@@ -99,3 +101,18 @@ def shown(answer: Any) -> str:
     except Exception as error:
         text = f"(its repr raises {type(error).__name__})"
     return f"{type(answer).__name__} {text[:80]}{'...' if len(text) > 80 else ''}"
+
+
+FAILURES = (Status.ENVIRONMENT_ERROR, Status.ENGINE_ERROR, Status.TIMED_OUT, Status.ENDLESS)
+
+
+def failures(episodes: Iterable[Episode]) -> str:
+    """One line that says how many episodes failed, of what, and the commonest error; empty where none did."""
+    everyone = list(episodes)
+    failed = [episode for episode in everyone if episode.status in FAILURES]
+    if not failed:
+        return ""
+    counts = Counter(episode.status.value for episode in failed)
+    ((error, times),) = Counter(episode.error or "no reason given" for episode in failed).most_common(1)
+    named = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    return f"{len(failed)} of {len(everyone)} episodes failed ({named}); {times} of them: {error[:300]}"

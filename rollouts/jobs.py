@@ -17,6 +17,7 @@ from summarization.resolve import UserError, closest, resolve
 from summarization.strategies import Strategy
 
 Maker = Callable[[], Environment]
+Makers = Maker | Mapping[str, Maker]
 COLUMN = "environment"
 """The column of a task row that says in which of several environments it is played."""
 
@@ -104,7 +105,7 @@ def environment_makers(
     return {name: environment_maker(path, (kwargs or {}).get(name, {}), (COLUMN,)) for name, path in names.items()}
 
 
-def maker_for(task: Mapping[str, Any], environment: Maker | Mapping[str, Maker]) -> Maker:
+def maker_for(task: Mapping[str, Any], environment: Makers) -> Maker:
     """What makes the environment of a task row.
 
     Raises:
@@ -133,7 +134,7 @@ def attempts_of(names: Sequence[str]) -> list[int]:
 
 def jobs(
     tasks: Sequence[Mapping[str, Any]],
-    environment: Maker | Mapping[str, Maker],
+    environment: Makers,
     strategy: Strategy,
     seed: int,
     attempts: Sequence[int] | None = None,

@@ -103,10 +103,9 @@ class Renderer:
         return tags if shown and tags.parse(written, ()) == (call,) else FORMATS["lines"]
 
     @cached_property
-    def _marks(self) -> frozenset[int]:
-        """Control tokens that a call is written with: the text of an act must show them."""
-        special = set(self.tokenizer.all_special_tokens) & {"<tool_call>", "</tool_call>", "<think>", "</think>"}
-        return frozenset(self.tokenizer.convert_tokens_to_ids(sorted(special)))
+    def _calls_in_control_tokens(self) -> bool:
+        """Whether calls are written with control tokens, which the text of an act must then show."""
+        return "<tool_call>" in self.tokenizer.all_special_tokens
 
     @cached_property
     def stop_ids(self) -> frozenset[int]:
@@ -157,9 +156,9 @@ class Renderer:
         return self.closing_ids
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Sampled ids as text, control tokens removed, but for those that mark a call or a thought."""
-        if self._marks:
-            hidden = set(self.tokenizer.all_special_ids) - self._marks
+        """Sampled ids as text, control tokens removed; where calls are written with some, only those around a turn."""
+        if self._calls_in_control_tokens:
+            hidden = {*self.stop_ids, self.tokenizer.pad_token_id, self.tokenizer.bos_token_id}
             return str(self.tokenizer.decode([token for token in token_ids if token not in hidden])).strip()
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
 

@@ -135,8 +135,9 @@ class _Running:
         if needed >= self.limits.window:
             raise UserError(
                 f"window is {self.limits.window} tokens, but the opening ({self.window.in_use}), one carried summary "
-                f"({self.job.strategy.summary_tokens}) and the reserve for request, summary and act ({self.reserve}) "
-                f"take {needed}: set window above {needed}, or lower summary_tokens or act_tokens"
+                f"({self.job.strategy.summary_tokens}) and the reserve for request, summary and act ({self.reserve}"
+                f"{f', of which {self.result_reserve} for results of tools' if self.result_reserve else ''}) take "
+                f"{needed}: set window above {needed}, or lower summary_tokens or act_tokens"
             )
         return replace(observation, messages=())
 
@@ -177,8 +178,11 @@ class _Running:
             self.delivered += [message.content for message in messages]
             at_once = False
         self.needed = self._needed()
-        if self._asked_to_compact(observation) or (answers and self.job.strategy.due(self._state(prefix))):
-            yield from self.compact(prefix)
+        asked = self._asked_to_compact(observation)
+        if asked or (answers and self.job.strategy.due(self._state(prefix))):
+            # A window in which the policy did nothing but ask for the next holds nothing new to summarize.
+            nothing_new = asked and self.windows > 1 and len(self.window.turns) == 1
+            yield from self.compact(prefix, nothing_new)
         elif answers and self.window.in_use + prefix + self.reserve - self.result_reserve > self.limits.window:
             raise _Ended(Status.WINDOW_OVERFLOW)
 
@@ -193,8 +197,8 @@ class _Running:
         self.acts.append(text)
         return text
 
-    def compact(self, incoming: int) -> Steps:
-        """Close the window and open the next."""
+    def compact(self, incoming: int, nothing_new: bool = False) -> Steps:
+        """Close the window and open the next; ``nothing_new``: it cannot be called effective whatever it saves."""
         strategy = self.job.strategy
         if self.limits.max_compactions and len(self.compactions) >= self.limits.max_compactions:
             raise _Ended(Status.OUT_OF_COMPACTIONS)
@@ -226,7 +230,7 @@ class _Running:
                 tokens_seen=self.tokens_before_window,
             )
         )
-        self.ineffective = self.ineffective + 1 if self.window.in_use >= before else 0
+        self.ineffective = self.ineffective + 1 if nothing_new or self.window.in_use >= before else 0
         if self.ineffective >= INEFFECTIVE_IN_A_ROW:
             raise _Ended(Status.INEFFECTIVE_COMPACTION)
 
