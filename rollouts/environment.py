@@ -92,4 +92,5 @@ class Environment(ABC):
 
 BUILTIN = {
     "recall": "rollouts.environments.recall:Recall",
+    "quest": "rollouts.environments.quest:Quest",
 }

@@ -24,9 +24,9 @@ class Policy:
     tokenizer: PreTrainedTokenizerBase
 
 
-def build_tiny(seed: int = 0, hidden: int = 128, layers: int = 3) -> Policy:
-    """The tiny policy with random weights."""
-    tokenizer = tiny_tokenizer()
+def build_tiny(seed: int = 0, hidden: int = 128, layers: int = 3, lexicon: str = "recall") -> Policy:
+    """The tiny policy with random weights, which knows the words of one built-in environment."""
+    tokenizer = tiny_tokenizer(lexicon)
     return Policy(tiny_model(tokenizer, seed, hidden, layers), tokenizer)
 
 

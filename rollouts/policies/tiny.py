@@ -1,11 +1,12 @@
 """A tiny policy built on the spot: a closed word-level vocabulary, a chat template, random weights.
 
-It needs no hub and no download; it knows the words of the built-in environments and nothing else.
+It needs no hub and no download; it knows the words of one built-in environment, its lexicon, and nothing else.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
@@ -13,7 +14,9 @@ from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast, StableLmConfig, StableLmForCausalLM, set_seed
 
 from rollouts.environments.lexicon import FILLER, GOODS, KINDS, OBJECTS, OWNERS, PEOPLE, PLACES
+from rollouts.environments.quest_lexicon import quest_words
 from summarization.prompts import TINY
+from summarization.resolve import UserError, closest
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 ROLES = ("<system>", "<user>", "<assistant>", "<tool>")
@@ -30,21 +33,36 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 {%- if add_generation_prompt -%}{{- '<assistant>' -}}{%- endif -%}"""
 
 
-def words() -> list[str]:
-    """The vocabulary: every word once, in a fixed order."""
+def recall_words() -> list[str]:
+    """The closed vocabulary of ``recall``: every word once, in a fixed order."""
     templates = [TINY.request, TINY.state, TINY.carry, *(kind.tiny + " " + kind.question for kind in KINDS.values())]
     plain = [word for text in (*templates, *FILLER) for word in re.sub(r"\{\w+\}", " ", text).split()]
     numbers = [str(number) for number in range(100)]
     everything = [*OWN_WORDS, *plain, *numbers, *PEOPLE, *PLACES, *OBJECTS, *OWNERS, *GOODS]
-    return [UNKNOWN, *dict.fromkeys(everything)]
+    return list(dict.fromkeys(everything))
 
 
-def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word; words outside the vocabulary become ``<unk>``.
+# Each environment's words are a vocabulary of their own: what is added to one changes no seeded result of another.
+LEXICONS: dict[str, Callable[[], list[str]]] = {"recall": recall_words, "quest": quest_words}
+
+
+def words(lexicon: str = "recall") -> list[str]:
+    """The vocabulary: ``<unk>``, then every word of the lexicon.
+
+    Raises:
+        UserError: There is no such lexicon.
+    """
+    if lexicon not in LEXICONS:
+        raise UserError(f"policy: the tiny policy has no lexicon '{lexicon}'; {closest(lexicon, list(LEXICONS))}")
+    return [UNKNOWN, *LEXICONS[lexicon]()]
+
+
+def tiny_tokenizer(lexicon: str = "recall") -> PreTrainedTokenizerFast:
+    """One token a word of the lexicon; words outside it become ``<unk>``.
 
     Control tokens are no words of the vocabulary but are added to it, so that one spelled in a text stays unknown text.
     """
-    tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words())}, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words(lexicon))}, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = Split(Regex(r"\s+"), "removed")
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
