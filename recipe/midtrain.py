@@ -206,7 +206,8 @@ def _dataset(
                 renderer,
                 within,
                 episodes.environment_kwargs,
-                [compaction.summary_tokens, stages.eval_baseline_factor * compaction.summary_tokens],
+                # The larger budget twice as often: what it is for (to go on after the first statement) is learned last.
+                [compaction.summary_tokens, *[stages.eval_baseline_factor * compaction.summary_tokens] * 2],
                 episodes.task_kinds,
                 stages.midtrain_expert_share,
                 stages.midtrain_drill_share,

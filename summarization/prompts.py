@@ -50,7 +50,7 @@ TINY = PromptStyle(
     request="summarize in {budget} tokens : {task}",
     state="{compactions} compactions {turns} turns {tokens} tokens{budget_left}{keep}",
     left=" ; {turns_left} turns",
-    carry="{state} ; summary : {summary}",
+    carry="{state} ; summary {summary}",
     spaced_numbers=True,
 )
 

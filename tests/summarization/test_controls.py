@@ -37,9 +37,9 @@ def test_the_oracle_carries_what_is_needed_and_the_empty_summary_nothing() -> No
     state = replace(STATE, needed=("ada oslo", "ham 3"))
     oracle = OracleSummary(style=TINY).reopen(state, None)
     assert oracle[:2] == OPENING
-    assert oracle[2].content.endswith("summary : ada oslo . ham 3 .")
-    assert OracleSummary(style=TINY).reopen(STATE, None)[2].content.endswith("summary : none .")
-    assert Unsampled(style=TINY).reopen(state, None)[2].content.endswith("summary : ")
+    assert oracle[2].content.endswith("summary ada oslo . ham 3 .")
+    assert OracleSummary(style=TINY).reopen(STATE, None)[2].content.endswith("summary none .")
+    assert Unsampled(style=TINY).reopen(state, None)[2].content.endswith("summary ")
 
 
 def test_they_have_names() -> None:
