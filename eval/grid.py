@@ -88,11 +88,7 @@ def file_rows(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _file_row(entry: Mapping[str, Any], key: CellKey, index: int, row: Row) -> dict[str, Any]:
-    options = {
-        name: entry[name]
-        for name in ("path", "file", "revision", "subset", "split", "passages", "metric")
-        if name in entry
-    }
+    options = {name: entry[name] for name in ("path", *WHERE, "metric") if name in entry}
     return {
         "task": f"{entry['format']}_file",
         "seed": index,

@@ -233,7 +233,7 @@ class FileTask(Task):
         index = ask.seed if options["row"] == -1 else options["row"]
         where = {key: options[key] for key in ("file", "revision", "subset", "split", "passages")}
         self.row = load_row(options["path"], self.format, index, **where)
-        place = f"{options['path']}/{options['file']}" if options["file"] else options["path"]
+        place = "/".join(options[key] for key in ("path", "subset", "split", "file") if options[key])
         self.metric = metric_of(self.format, options["metric"], self.row.sample, place)
         self.answer_prefix = self.row.sample.answer_prefix
         self._facts = facts_of(self.format, self.row.sample, self.metric)

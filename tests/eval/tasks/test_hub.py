@@ -13,9 +13,11 @@ import pytest
 
 from eval.grid import file_name, file_rows
 from eval.run import main
-from eval.tasks.files import Source, load
+from eval.tasks.base import Ask
+from eval.tasks.files import FILE_TASKS, Source, load
 from eval.tasks.hub import load_hub
 from summarization.resolve import UserError
+from tests.eval.tasks.samples import words
 from tests.eval.test_run import config, report
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -55,6 +57,14 @@ def test_a_folder_with_splits(tmp_path: Path) -> None:
         list(load(f"hub:{place}", "ruler"))
     with pytest.raises(UserError, match="cannot be had"):
         list(load(f"hub:{place}", "ruler", split="validation"))
+
+
+def test_the_task_is_read_from_the_split(tmp_path: Path) -> None:
+    place = folder(tmp_path / "set", qa7=[{"input": TEXT, "question": "How many?", "target": "none"}])
+    splits = "- config_name: 4k\n  data_files:\n  - split: qa7\n    path: qa7.parquet\n"
+    (place / "README.md").write_text(f"---\nconfigs:\n{splits}---\n")
+    task = FILE_TASKS["babilong_file"](Ask(0, 0, words, {"path": f"hub:{place}", "subset": "4k", "split": "qa7"}))
+    assert task.metric == "qa7"
 
 
 def test_ids_follow_from_the_contents(tmp_path: Path) -> None:
