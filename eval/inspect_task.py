@@ -18,6 +18,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import anyio
 from inspect_ai import Task, task  # pyright: ignore[reportMissingImports]
 from inspect_ai.dataset import Sample  # pyright: ignore[reportMissingImports]
 from inspect_ai.model import (  # pyright: ignore[reportMissingImports]
@@ -44,6 +45,7 @@ from eval.evaluate import outcome_of
 from eval.grid import cells, rows
 from eval.reading import Reading
 from eval.setup import Setup, Way
+from rollouts.calls import Waiting
 from rollouts.engine import Completion, EngineFailure, SampleRequest
 from rollouts.engines.openai_reply import without
 from rollouts.episode import Episode, Finish
@@ -54,6 +56,8 @@ from summarization.messages import Message
 from summarization.resolve import UserError
 from summarization.strategies import BUILTIN as STRATEGIES
 
+POLL = 0.01
+"""Seconds between two looks at a call of the environment."""
 OUTCOME = "palimpsest"
 """Under which name the solver leaves what came of an episode in the store."""
 
@@ -171,9 +175,13 @@ def _left(episode: Episode, environment: Reading) -> dict[str, Any]:
 
 
 async def _answered(
-    renderer: Renderer, temperature: float, state: TaskState, request: SampleRequest
-) -> Completion | EngineFailure:
+    renderer: Renderer, temperature: float, state: TaskState, request: SampleRequest | Waiting
+) -> Completion | EngineFailure | None:
     """Ask the model, and leave the conversation in ``state``, so that the log shows the last window."""
+    if isinstance(request, Waiting):
+        while not request.over:
+            await anyio.sleep(POLL)
+        return None
     model = get_model(role="frozen") if request.sampler == "frozen" else get_model()
     limits = GenerateConfig(max_tokens=request.max_tokens, temperature=temperature)
     messages = conversation(request.messages, request.prefix)
