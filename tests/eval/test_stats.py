@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from eval.stats import (
+    Interval,
     clustered,
     mean_interval,
     paired_difference,
     ratio_interval,
     student_quantile,
     wilson,
+    within,
 )
 
 
@@ -47,8 +49,25 @@ def test_clusters_by_hand() -> None:
 
 def test_single_episodes_get_wilson_and_shared_ones_do_not() -> None:
     assert mean_interval([1.0, 0.0, 1.0], ["a", "b", "c"]) == wilson(2, 3)
-    assert mean_interval([1.0, 0.5, 1.0], ["a", "b", "c"]) == clustered([1.0, 0.5, 1.0], ["a", "b", "c"])
-    assert mean_interval([1.0, 0.0, 1.0], ["a", "b", "b"]) == clustered([1.0, 0.0, 1.0], ["a", "b", "b"])
+    half = [0.5, 0.6, 0.4, 0.5]
+    assert mean_interval(half, ["a", "b", "c", "d"]) == clustered(half, ["a", "b", "c", "d"])
+    mixed = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert mean_interval(mixed, ["a", "b", "b", "a", "c", "c"]) == clustered(mixed, ["a", "b", "b", "a", "c", "c"])
+
+
+def test_an_interval_ends_where_scores_do() -> None:
+    scores, names = [1.0, 0.5, 1.0], ["a", "b", "c"]
+    reached, cut = clustered(scores, names), mean_interval(scores, names)
+    assert reached is not None
+    assert reached.high > 1
+    assert cut == Interval(reached.low, 1.0)
+    first = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.0}
+    assert paired_difference(first, dict.fromkeys(first, 0.0))[1] == Interval(pytest.approx(-0.0455, abs=2e-3), 1.0)
+    assert within(Interval(1.0, 1.0), 0.0, 1.0) == Interval(1.0, 1.0)
+    assert within(None, 0.0, 1.0) is None
+
+
+def test_no_values_have_no_interval() -> None:
     assert mean_interval([], []) is None
 
 
