@@ -123,7 +123,7 @@ def start(config: Path, kill: Kill | None = None) -> End:
         process.join(kill.seconds)
         if process.is_alive():
             os.kill(process.pid, kill.signal)
-    process.join(120)
+    process.join(600)
     assert process.exitcode is not None, "the process hangs"
     counted = config.parent / "writes.txt"
     writes = int(counted.read_text()) if counted.is_file() else 0

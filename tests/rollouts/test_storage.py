@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rollouts.episode import Compaction, Episode, Finish, Status
-from rollouts.storage import FORMAT, EpisodeWriter, read_about, read_episodes
+from rollouts.storage import FORMAT, EpisodeWriter, episode_to_dict, read_about, read_episodes
 from summarization.resolve import UserError
 from tests.recipe.worlds import random_episode
 
@@ -107,3 +110,70 @@ def test_a_later_process_goes_on_after_what_is_whole(tmp_path: Path, lost: int) 
         writer.append(made[0])
     assert list(read_episodes(path)) == [*(made[:-1] if lost else made), made[0]]
     assert read_about(path)["seed"] == 3
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6])
+def test_damage_in_the_middle_is_no_cut_end(tmp_path: Path, at: float) -> None:
+    """What follows it must be neither passed over in silence nor cut away by the next writer."""
+    path = tmp_path / "episodes.jsonl.gz"
+    written(path)
+    content = bytearray(path.read_bytes())
+    content[int(at * len(content))] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is damaged after byte|is no JSON|is no episode"):
+        list(read_episodes(path))
+    with pytest.raises(UserError, match="is damaged after byte"):
+        EpisodeWriter(path)
+    assert path.read_bytes() == bytes(content)
+
+
+WRONG = [
+    {"status": "dreaming"},
+    {"segments": 3},
+    {"segments": [{"prompt_ids": ["1"], "turns": [], "trailing_ids": []}]},
+    {"segments": [{"prompt_ids": [-1], "turns": [], "trailing_ids": []}]},
+    {"segments": [{"prompt_ids": [1.5], "turns": [], "trailing_ids": []}]},
+    {"segments": [{"turns": []}]},
+    {"compactions": [{"segment": "first", "tokens_before": 1, "tokens_after": 1, "summary": ""}]},
+    {"reward": "high"},
+    {"attempt": "0"},
+    {"acts": [1]},
+    {"task": []},
+    {"metrics": 3},
+    {"novelty": 1},
+]
+
+
+@pytest.mark.parametrize("change", WRONG, ids=str)
+def test_a_line_that_is_no_episode_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "episodes.jsonl.gz"
+    made = episode_to_dict(episodes()[0])
+    about = {"format": FORMAT, "version": 1}
+    path.write_bytes(b"".join(gzip.compress(json.dumps(x).encode() + b"\n") for x in (about, made, {**made, **change})))
+    found = read_episodes(path)
+    assert next(found) == episodes()[0]
+    with pytest.raises(UserError, match="line 3 is no episode"):
+        next(found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["cut", "flip", "noise"]), st.binary(min_size=1, max_size=30))
+def test_any_broken_file_is_refused_or_loses_its_end(
+    tmp_path_factory: pytest.TempPathFactory, at: int, how: str, noise: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "broken.jsonl.gz"
+    path.unlink(missing_ok=True)
+    made = written(path)
+    content = path.read_bytes()
+    at %= len(content)
+    other = {"cut": b"", "flip": bytes([content[at] ^ 1]) + content[at + 1 :], "noise": noise}[how]
+    path.write_bytes(content[:at] + other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            read = list(read_episodes(path))
+        except UserError as error:
+            read = []
+            said = str(error)
+            assert said.startswith(str(path))
+    assert read == made[: len(read)]
