@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _SLOT = re.compile(r"palimpsestslot(\d+)x")
-_USER, _ASSISTANT = Message("user", "U"), Message("assistant", "A")
+_SYSTEM, _USER, _ASSISTANT = Message("system", "S"), Message("user", "U"), Message("assistant", "A")
 
 
 def _slot(index: int) -> str:
@@ -158,7 +158,8 @@ class Renderer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Sampled ids as text, control tokens removed; where calls are written with some, only those around a turn."""
         if self._calls_in_control_tokens:
-            hidden = {*self.stop_ids, self.tokenizer.pad_token_id, self.tokenizer.bos_token_id}
+            around: Any = (self.tokenizer.pad_token_id, self.tokenizer.bos_token_id)
+            hidden = {*self.stop_ids, *around}
             return str(self.tokenizer.decode([token for token in token_ids if token not in hidden])).strip()
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
 
@@ -252,18 +253,32 @@ class Renderer:
         )
 
     def _check_append_only(self) -> None:
-        """Render a conversation whole and piece by piece; the two must agree."""
+        """Render conversations whole and piece by piece; the two must agree, however long they are and with a system
+        message or without."""
         page, answer = Message("user", _slot(1)), Message("assistant", _slot(2))
         closing = self._text((_USER, answer), generation=False).partition(_slot(2))[2]
-        opening = self._text((_USER, _ASSISTANT), generation=False)
-        whole = self._text((_USER, _ASSISTANT, page, answer, page), generation=False)
         turn = self._after((_USER, _ASSISTANT), (page,), generation=True) + _slot(2) + closing
-        pieces = opening + turn + self._after((_USER, _ASSISTANT), (page,), generation=False)
-        if whole != pieces:
-            raise UserError(
-                f"policy: the chat template of '{self.name}' is not append-only: a conversation rendered whole differs "
-                "from the same one rendered turn by turn; use a template that leaves earlier turns as they are"
-            )
+        last = self._after((_USER, _ASSISTANT), (page,), generation=False)
+        beginnings = [(_USER, _ASSISTANT)]
+        if self._takes_system():
+            beginnings.append((_SYSTEM, _USER, _ASSISTANT))
+        for beginning in beginnings:
+            opening = self._text(beginning, generation=False)
+            for turns in (1, 24):
+                whole = self._text((*beginning, *(page, answer) * turns, page), generation=False)
+                if whole != opening + turn * turns + last:
+                    raise UserError(
+                        f"policy: the chat template of '{self.name}' is not append-only: a conversation of "
+                        f"{len(beginning) + 2 * turns + 1} messages rendered whole differs from the same one rendered "
+                        "turn by turn; use a template that leaves earlier turns as they are"
+                    )
+
+    def _takes_system(self) -> bool:
+        """Whether the template renders a system message; some raise an error of Jinja's."""
+        try:
+            return bool(self._text((_SYSTEM, _USER, _ASSISTANT), generation=False))
+        except Exception:
+            return False
 
     def _check_control_tokens(self) -> None:
         """Refuse a tokenizer for which a control token spelled in a text is that control token."""

@@ -158,6 +158,19 @@ def test_tools_stay_in_the_rendering_of_every_window() -> None:
             "chat template",
             id="counted from the end",
         ),
+        pytest.param(
+            "{%- for m in messages -%}{%- if loop.revindex < 20 or m.role != 'assistant' -%}<{{ m.role }}>"
+            "{{ m.content }}<end>{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}<assistant>{%- endif -%}",
+            "a conversation of 51 messages",
+            id="old answers are dropped once there are many",
+        ),
+        pytest.param(
+            "{%- for m in messages -%}<{{ m.role }}>{{ m.content }}"
+            "{%- if messages[0].role == 'system' and loop.index > 3 -%} ( remember ){%- endif -%}<end>{%- endfor -%}"
+            "{%- if add_generation_prompt -%}<assistant>{%- endif -%}",
+            "a conversation of 6 messages",
+            id="turns after a system message look different",
+        ),
     ],
 )
 def test_templates_that_do_more_than_append_are_refused(template: str | None, said: str) -> None:
