@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from rollouts.engine import Completion, SampleRequest
 from rollouts.environment import Observation
@@ -133,7 +133,7 @@ def written(
 ) -> tuple[Segment, ...]:
     """Play one episode with the scripted writers and return its segments; each summary draws its own writer."""
     game = play(job, renderer, limits)
-    request: SampleRequest = next(game)
+    request = cast(SampleRequest, next(game))
     carried = ""
     while True:
         context = renderer.decode(request.token_ids)
@@ -145,7 +145,7 @@ def written(
             text = carried = careless_summary(context, request.max_tokens, carried)
         ids = (*renderer.content_ids(text), renderer.closing_ids[0])
         try:
-            request = game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP))
+            request = cast(SampleRequest, game.send(Completion(ids, (0.0,) * len(ids), Finish.STOP)))
         except StopIteration as stop:
             return stop.value.segments
 

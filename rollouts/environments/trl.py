@@ -91,13 +91,13 @@ def prompt_messages(prompt: object, name: str) -> list[Message]:
         return [Message("user", "")]
     if isinstance(prompt, str):
         return [Message("user", prompt)]
-    whole = isinstance(prompt, Sequence) and bool(prompt)
-    if not whole or any(not isinstance(m, Mapping) or m.get("role") not in ROLES for m in prompt):
+    messages: Sequence[Any] = prompt if isinstance(prompt, Sequence) else ()
+    if not messages or any(not isinstance(m, Mapping) or m.get("role") not in ROLES for m in messages):
         raise UserError(
             f"environment '{name}': column 'prompt' is {prompt!r:.80}, must be a text, or a list of messages with "
             "'role' and 'content'"
         )
-    return [Message(m["role"], text_of(m.get("content") or "", "prompt"), m.get("name")) for m in prompt]
+    return [Message(m["role"], text_of(m.get("content") or "", "prompt"), m.get("name")) for m in messages]
 
 
 def text_of(content: object, where: str) -> str:

@@ -257,7 +257,8 @@ def test_the_plan_is_carried_and_the_policy_may_ask_for_a_compaction() -> None:
 
 
 def test_a_compaction_that_is_not_offered_is_an_unknown_tool() -> None:
-    for changes in ({"strategy": SUMMARY}, {"ask_to_compact": True}):
+    refusals: tuple[dict[str, Any], ...] = ({"strategy": SUMMARY}, {"ask_to_compact": True})
+    for changes in refusals:
         (episode,), engine = played([written(TOOLS, Call(COMPACT, {}))], **changes)
         assert episode.compactions == ()
         assert episode.metrics["environment/invalid_calls"] == 1
