@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from recipe.arguments import parse
+from recipe.arguments import _hints, parse
 from recipe.config import LEFT_ALONE, TrainingConfig
+from rollouts.yaml_file import read_fields
 from summarization.resolve import UserError
 
 
@@ -184,13 +187,13 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 def test_mappings_can_be_given_on_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("output_dir: here\nuse_cpu: true\nbf16: false\nwindow: 100\nenvironment_kwargs: {page_words: 20}\n")
-    for given in (["--environment_kwargs", "{page_words: 40}"], ["--environment_kwargs={page_words: 40}"]):
-        arguments = parse(["--config", str(path), *given, "--act_tokens", "9"])
+    for flags in (["--environment_kwargs", "{page_words: 40}"], ["--environment_kwargs={page_words: 40}"]):
+        arguments = parse(["--config", str(path), *flags, "--act_tokens", "9"])
         assert arguments.episodes.environment_kwargs == {"page_words": 40}
         assert (arguments.episodes.window, arguments.episodes.act_tokens) == (100, 9)
         assert arguments.source == str(path)
-    flags = ["--output_dir", "here", "--use_cpu", "--bf16", "false"]
-    assert parse([*flags, *given]).episodes.environment_kwargs == {"page_words": 40}
+    others = ["--output_dir", "here", "--use_cpu", "--bf16", "false"]
+    assert parse([*others, *flags]).episodes.environment_kwargs == {"page_words": 40}
     for wrong in ("40", "[1]", "{", ""):
         with pytest.raises(UserError, match=r"environment_kwargs is .*must be a mapping"):
             parse(["--config", str(path), "--environment_kwargs", wrong])
@@ -199,3 +202,99 @@ def test_mappings_can_be_given_on_the_command_line(tmp_path: Path) -> None:
 def test_the_defaults_are_the_recipes() -> None:
     config = TrainingConfig(output_dir="out", use_cpu=True, bf16=False)
     assert (config.loss_type, config.scale_rewards, config.beta) == ("dapo", "none", 0.0)
+
+
+VALUES = [-1, 0, 2.5, float("nan"), float("inf"), "x", "", None, True, [], {}, [1], ["a"], {"a": 1}, 10**30, [[1]]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_every_field_takes_any_value_or_refuses_it_in_a_sentence(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "run.yaml"
+    refusals = 0
+    for name in _hints():
+        fields = {"output_dir": "out", "use_cpu": True, "bf16": False, "report_to": "none", name: value}
+        path.write_text(yaml.safe_dump(fields))
+        said = refusal(path)
+        refusals += said is not None
+        assert said is None or (said.startswith(f"{path}: ") and "\n" not in said)
+    assert refusals > 50
+
+
+def refusal(path: Path) -> str | None:
+    """What is said of a YAML; None where it is taken."""
+    try:
+        parse(["--config", str(path)])
+    except UserError as error:
+        return str(error)
+    return None
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+YAML = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(SCALARS, v, max_size=3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(_hints())) | st.text(max_size=4), YAML, max_size=3) | YAML)
+def test_any_yaml_is_fields_or_refused(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8", errors="surrogatepass")
+    assert what_fields_say(path) is None or str(path) in str(what_fields_say(path))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=40) | st.text(alphabet="a:[]{}-&*!|>'\"%@ \n01.", max_size=40).map(str.encode))
+def test_any_bytes_are_fields_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "bytes.yaml"
+    path.write_bytes(content)
+    assert what_fields_say(path) is None or str(path) in str(what_fields_say(path))
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 5000, "a: " * 5000, "? " * 5000, "day: 2026-13-40", "!!int x: 1", "{[1]: 2}"]
+)
+def test_what_the_yaml_library_trips_over_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(content)
+    said = what_fields_say(path)
+    assert said is not None
+    assert "\n" not in said
+
+
+def what_fields_say(path: Path) -> str | None:
+    """What is said of a file of fields; None where it is taken."""
+    try:
+        read_fields(str(path), _hints())
+    except UserError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"output_dir": ""}, "output_dir is '': name the folder that keeps the run"),
+        ({"output_dir": None}, "output_dir is None: name the folder that keeps the run"),
+        ({"epsilon": -0.1}, "epsilon is -0.1: must be a number of at least 0"),
+        ({"epsilon_high": -1.0}, "epsilon_high is -1.0"),
+        ({"keep_last": -1}, "keep_last is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"policy_seed": -1}, "policy_seed is -1"),
+        ({"num_iterations": 0}, "num_iterations is 0"),
+        ({"save_steps": 0}, "save_steps is 0"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0"),
+        ({"adam_beta2": 1.0}, "adam_beta1, adam_beta2 is (0.9, 1.0)"),
+        ({"num_train_epochs": 0.0}, "num_train_epochs is 0.0"),
+        ({"midtrain_learning_rate": 0.0}, "midtrain_learning_rate is 0.0"),
+        ({"accelerator_config": "nowhere.json"}, "nowhere.json"),
+    ],
+)
+def test_numbers_out_of_range_and_a_run_without_a_folder_are_refused(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    assert said in refused(tmp_path, **fields)
+
+
+def test_two_configs_are_refused() -> None:
+    with pytest.raises(UserError, match="--config: is given twice"):
+        parse(["--config", "one.yaml", "--config", "other.yaml"])
