@@ -20,7 +20,7 @@ from eval.results import Cell
 from summarization.resolve import UserError
 
 if TYPE_CHECKING:
-    from wandb import Run
+    from wandb import Run, Table
 
 REPORT_FILES = ("report.json", "report.md", "report.html", "report.png")
 TABLES = ("cells", "paired", "compaction_error")
@@ -49,7 +49,8 @@ class Tracker:
             name = re.sub(r"[^\w.-]", "_", self.folder.name)
             # Without its folder, W&B would go to a temporary one.
             self.folder.mkdir(parents=True, exist_ok=True)
-            mode = None if {"WANDB_MODE", "WANDB_API_KEY"} & os.environ.keys() else "offline"
+            # W&B reads its variables once a process; given by hand, they count each time.
+            mode = os.environ.get("WANDB_MODE") or (None if "WANDB_API_KEY" in os.environ else "offline")
             try:
                 self._run = wandb.init(
                     project=os.environ.get("WANDB_PROJECT", "palimpsest"),
@@ -58,7 +59,7 @@ class Tracker:
                     name=name,
                     job_type="eval",
                     resume="allow",
-                    mode=mode,
+                    mode=mode,  # pyright: ignore[reportArgumentType]
                     config=asdict(self.arguments),
                 )
             except (wandb.Error, ValueError) as error:
@@ -87,7 +88,7 @@ class Tracker:
             for figure in ("score", "official", "retention", "compactions", "tokens_forwarded", "seconds"):
                 if row[figure] is not None:
                     self._run.summary[f"{figure}/{_name(row)}"] = row[figure]
-        tables = {name: wandb.Table(*_table(report[name])) for name in TABLES if report[name]}
+        tables = {name: _table(report[name]) for name in TABLES if report[name]}
         self._run.log({**tables, "report": wandb.Html((folder / "report.html").read_text(encoding="utf-8"))})
         artifact = wandb.Artifact(f"{self._run.id}-report", type="report")
         for name in REPORT_FILES:
@@ -100,12 +101,15 @@ def _name(row: Mapping[str, Any]) -> str:
     return "/".join(str(row[part]).replace("/", "_") for part in ("task", "asked", "length", "strategy"))
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows; what is no number becomes text, and nothing stays nothing, as a column has one type."""
-    columns = list(rows[0])
-    return columns, [
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows as W&B's table; what is no number becomes text, and nothing stays nothing, as a column has one type."""
+    import wandb
+
+    columns: list[Any] = list(rows[0])
+    data: list[Any] = [
         [v if v is None or isinstance(v, int | float) else str(v) for v in (row[c] for c in columns)] for row in rows
     ]
+    return wandb.Table(columns, data)
 
 
 def _line(error: Exception) -> str:
