@@ -66,14 +66,14 @@ def check_credit_rule(name: str) -> None:
     Raises:
         UserError: It is unknown, no function, or does not give a number for each turn.
     """
-    rule = resolve(name, CREDIT_RULES, "credit")
+    rule: Any = resolve(name, CREDIT_RULES, "credit")
     turns = (TurnCredit(TurnKind.SUMMARY, 3), TurnCredit(TurnKind.ACT, 1))
     group = [EpisodeCredit(reward, Status.FINISHED, turns) for reward in (0.0, 1.0)]
     what = "a function from the episodes of a group and their advantages to one number for each turn"
     if not callable(rule) or isinstance(rule, type):
         raise UserError(f"credit is '{name}': must name {what}, is a {type(rule).__name__}")
     try:
-        given = rule(group, [-0.5, 0.5])
+        given: Any = rule(group, [-0.5, 0.5])
         fits = [[float(number) for number in numbers] for numbers in given]
     except Exception as error:
         raise UserError(

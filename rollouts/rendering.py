@@ -259,7 +259,7 @@ class Renderer:
         closing = self._text((_USER, answer), generation=False).partition(_slot(2))[2]
         turn = self._after((_USER, _ASSISTANT), (page,), generation=True) + _slot(2) + closing
         last = self._after((_USER, _ASSISTANT), (page,), generation=False)
-        beginnings = [(_USER, _ASSISTANT)]
+        beginnings: list[tuple[Message, ...]] = [(_USER, _ASSISTANT)]
         if self._takes_system():
             beginnings.append((_SYSTEM, _USER, _ASSISTANT))
         for beginning in beginnings:

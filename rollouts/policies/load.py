@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -58,7 +59,7 @@ def load_policy(
     place = _place(name)
     tokenizer = _tokenizer(place, trust_code)
     try:
-        model, found = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             place,
             dtype=getattr(torch, dtype),
             attn_implementation=attention,
@@ -68,6 +69,7 @@ def load_policy(
     # Cut-off weights are an error of the safetensors library, weights of another size a RuntimeError.
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise _unloadable(place, error) from error
+    model, found = loaded
     if found["missing_keys"]:
         # transformers would fill them with random numbers and say so in passing.
         missing = sorted(found["missing_keys"])
