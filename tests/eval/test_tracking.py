@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def records(folder: Path) -> list[Any]:
                 at += (1 << 15) - at % (1 << 15)
                 continue
             _, length, kind = struct.unpack_from("<IHB", data, at)
+            if at + 7 + length > len(data):
+                break  # still being written
             parts += data[at + 7 : at + 7 + length]
             at += 7 + length
             if kind in (1, 4):
@@ -49,10 +52,21 @@ def records(folder: Path) -> list[Any]:
     return found
 
 
+def finished(folder: Path, starts: int) -> list[Any]:
+    """As :func:`records`, once W&B's own process has written out so many ended runs."""
+    until = time.monotonic() + 60
+    while True:
+        found = records(folder)
+        if sum(record.WhichOneof("record_type") == "exit" for record in found) == starts:
+            return found
+        assert time.monotonic() < until, f"only {len(found)} records"
+        time.sleep(0.05)
+
+
 def test_cells_tables_and_report_are_read_back(tmp_path: Path) -> None:
     plan = config(tmp_path, **ONE)
     assert main(["--config", plan]) == 0
-    found = records(tmp_path / "run")
+    found = finished(tmp_path / "run", 1)
     history: dict[str, Any] = {}
     summary: dict[str, Any] = {}
     for record in found:
@@ -75,7 +89,7 @@ def test_cells_tables_and_report_are_read_back(tmp_path: Path) -> None:
     assert configured["window"] == 128
     # Started again, it goes on in the same run.
     assert main(["--config", plan]) == 0
-    assert len({r.run.run_id for r in records(tmp_path / "run") if r.run.run_id}) == 1
+    assert len({r.run.run_id for r in finished(tmp_path / "run", 2) if r.run.run_id}) == 1
 
 
 def test_a_dry_run_and_a_run_that_does_not_ask_tell_nothing(tmp_path: Path) -> None:
