@@ -105,7 +105,7 @@ def unknown_tokens(made: Plan, setup: Setup) -> str | None:
                 break
         reading.close()
         ids = [token for text in texts for token in setup.renderer.content_ids(text)]
-        shares[key.task] = ids.count(unknown) / max(1, len(ids))
+        shares[key.task] = sum(token == unknown for token in ids) / max(1, len(ids))
     bad = [f"{share:.0%} of task '{task}'" for task, share in shares.items() if share > UNKNOWN_SHARE]
     if not bad:
         return None

@@ -62,7 +62,9 @@ def test_an_interval_ends_where_scores_do() -> None:
     assert reached.high > 1
     assert cut == Interval(reached.low, 1.0)
     first = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.0}
-    assert paired_difference(first, dict.fromkeys(first, 0.0))[1] == Interval(pytest.approx(-0.0455, abs=2e-3), 1.0)
+    difference = paired_difference(first, dict.fromkeys(first, 0.0))[1]
+    assert difference is not None
+    assert (difference.low, difference.high) == (pytest.approx(-0.0455, abs=2e-3), 1.0)
     assert within(Interval(1.0, 1.0), 0.0, 1.0) == Interval(1.0, 1.0)
     assert within(None, 0.0, 1.0) is None
 

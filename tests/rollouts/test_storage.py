@@ -120,7 +120,7 @@ def test_damage_in_the_middle_is_no_cut_end(tmp_path: Path, at: float) -> None:
     content = bytearray(path.read_bytes())
     content[int(at * len(content))] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(UserError, match="is damaged after byte|is no JSON|is no episode"):
+    with pytest.raises(UserError, match=r"is damaged after byte|is no JSON|is no episode"):
         list(read_episodes(path))
     with pytest.raises(UserError, match="is damaged after byte"):
         EpisodeWriter(path)

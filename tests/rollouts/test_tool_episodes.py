@@ -236,7 +236,7 @@ def test_a_large_result_is_read_in_parts_and_all_of_it_arrives() -> None:
     )
     assert episode.status is Status.FINISHED
     assert len(episode.compactions) >= 1
-    text = "".join(TOOLS.tokenizer.decode([*s.completion_ids, *s.trailing_ids]) for s in episode.segments)
+    text = "".join(str(TOOLS.tokenizer.decode([*s.completion_ids, *s.trailing_ids])) for s in episode.segments)
     assert text.count("aaaaaaaaaa") >= 390
     assert sum(part.count("a") for part in text.split("<tool_response>")[1:]) >= 4000
 

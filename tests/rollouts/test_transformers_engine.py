@@ -240,5 +240,5 @@ def test_prefills_are_cut_to_suit_the_device() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "many"])
 def test_a_wrong_prefill_size_is_refused(wrong: Any) -> None:
-    with pytest.raises(UserError, match="prefill_tokens is .*must be a whole number of at least 1"):
+    with pytest.raises(UserError, match=r"prefill_tokens is .*must be a whole number of at least 1"):
         engine(model(), prefill_tokens=wrong)
