@@ -57,7 +57,7 @@ def contexts(episodes: list[Episode]) -> list[list[int]]:
 def test_every_token_of_a_window_is_forwarded_once_and_the_last_never(sessions: int) -> None:
     episodes, engine, _ = played(sessions=sessions)
     windows = contexts(episodes)
-    assert len(windows) > 5 * len(episodes)
+    assert len(windows) >= 5 * len(episodes)
     assert engine.forwarded_tokens + engine.shared_tokens == sum(len(ids) - 1 for ids in windows)
     # Siblings read the same pages in their first windows, up to what they sample at its end.
     assert (engine.shared_tokens > 0) == (sessions > 1)
