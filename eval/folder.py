@@ -17,6 +17,7 @@ from eval.arguments import EvalArguments
 from eval.grid import CellKey, file_name, file_rows
 from rollouts.episode import Episode
 from rollouts.files import write_atomically
+from rollouts.records import read_record
 from rollouts.storage import EpisodeWriter, read_about, read_episodes
 from summarization.resolve import UserError
 
@@ -121,10 +122,7 @@ class RunFolder:
         noted = self.path / NOTED
         if not noted.is_file():
             raise UserError(f"{self.path}: is no folder of an evaluation; it has no {NOTED}")
-        try:
-            found = json.loads(noted.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{noted}: is broken ({error}): restore it, or delete the whole folder") from error
+        found = read_record(noted, "restore it, or delete the whole folder", lambda content: content)
         if not isinstance(found, dict) or not isinstance(found.get("arguments"), dict):
             raise UserError(f"{noted}: is broken (it names no arguments): restore it, or delete the whole folder")
         return found

@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 from rollouts.engine import Completion, SampleRequest
 from rollouts.environment import Observation
 from rollouts.environments.lexicon import KINDS
 from rollouts.environments.recall import Recall, tasks
+from rollouts.environments.stated import latest_values, within
 from rollouts.episode import Finish, Segment, TurnKind
 from rollouts.rendering import Renderer
 from rollouts.runner import Job, Limits, play
@@ -36,12 +36,7 @@ QUESTION = re.compile(r"\b(?:where is|who owns|how much is) (\w+) \?")
 
 def statements(text: str) -> dict[str, str]:
     """The facts that a text states, by key, latest statement of each, in order of their last mention."""
-    found: dict[str, str] = {}
-    for key, value in pairwise(text.split()):
-        if value in VALUES.get(key, ()):
-            found.pop(key, None)
-            found[key] = f"{key} {value}"
-    return found
+    return {key: f"{key} {value}" for key, value in latest_values(text, VALUES).items()}
 
 
 def expert_summary(context: str, budget: int) -> str:
@@ -49,26 +44,14 @@ def expert_summary(context: str, budget: int) -> str:
     found = statements(context)
     request = context.rpartition("summarize in")[2]
     needed = [found.pop(key) for key in QUESTION.findall(request) if key in found] or ["unknown"]
-    return _within(budget, [*needed, *reversed(found.values())])
+    return within(budget, [*needed, *reversed(found.values())])
 
 
 def careless_summary(context: str, budget: int, carried: str = "") -> str:
     """What was carried into the window, brought up to date; then what was read last, as far as the budget goes."""
     found = statements(context)
     kept = [found.pop(said.split()[0], said.strip()) for said in carried.split(".") if said.strip()]
-    return _within(budget, [*kept, *reversed(found.values())])
-
-
-def _within(budget: int, kept: Sequence[str]) -> str:
-    """As many of the statements as the budget holds, in their order; the reply's end takes one token."""
-    room = budget - 1
-    said: list[str] = []
-    for statement in kept:
-        room -= len(statement.split()) + 1
-        if room < 0:
-            break
-        said.append(statement + " .")
-    return " ".join(said) or "none ."
+    return within(budget, [*kept, *reversed(found.values())])
 
 
 def answer(context: str) -> str:

@@ -14,7 +14,6 @@ from eval.evaluate import evaluate
 from eval.results import Cell, cell_from_dict, cell_to_dict
 from recipe.checks import check_strategy_kind
 from recipe.config import LONG_WORDS, CompactionArguments, EpisodeArguments, StageArguments
-from recipe.records import read_record
 from recipe.rollout import embedded_engine
 from recipe.trainer import SelfSummarizationTrainer
 from rollouts.engines.transformers import TransformersEngine
@@ -22,6 +21,7 @@ from rollouts.environments.recall import tasks
 from rollouts.episode import Episode
 from rollouts.files import write_atomically
 from rollouts.jobs import Makers
+from rollouts.records import read_record
 from rollouts.rendering import Renderer
 from rollouts.runner import Job
 from summarization.resolve import resolve

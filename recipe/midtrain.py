@@ -195,6 +195,7 @@ def _dataset(
             batch = list(itertools.islice(spans, stages.midtrain_span_batch))
             for rows in _shares(batch, processes):
                 yield {"input_ids": rows, "labels": [[IGNORED] * (len(r) // 2) + r[len(r) // 2 :] for r in rows]}
+        large = stages.eval_baseline_factor * compaction.summary_tokens
         limits = episodes.limits()
         short = replace(limits, window=limits.window // 2)
         rng = random.Random(f"shuffle/{seed}")
@@ -207,7 +208,7 @@ def _dataset(
                 within,
                 episodes.environment_kwargs,
                 # The larger budget twice as often: what it is for (to go on after the first statement) is learned last.
-                [compaction.summary_tokens, *[stages.eval_baseline_factor * compaction.summary_tokens] * 2],
+                [compaction.summary_tokens, large, large],
                 episodes.task_kinds,
                 stages.midtrain_expert_share,
                 stages.midtrain_drill_share,

@@ -32,15 +32,18 @@ def load_policy(arguments: PolicyArguments, folder: str | Path | None = None) ->
 def _load(arguments: PolicyArguments, folder: str | Path | None) -> Policy:
     if folder is None and arguments.policy == TINY:
         return build_tiny(arguments.policy_seed, arguments.policy_hidden, arguments.policy_layers)
-    settings = (arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
     if folder is None:
-        return load.load_policy(arguments.policy, *settings)
+        return _saved(arguments, arguments.policy)
     try:
-        return load.load_policy(folder, *settings)
+        return _saved(arguments, folder)
     except UserError as error:
         raise UserError(
             f"{folder}: is broken ({error}): delete that folder, and the run makes it again from what came before"
         ) from error
+
+
+def _saved(arguments: PolicyArguments, place: str | Path) -> Policy:
+    return load.load_policy(place, arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
 
 
 def load_frozen(arguments: PolicyArguments, name: str) -> Policy:
@@ -49,9 +52,8 @@ def load_frozen(arguments: PolicyArguments, name: str) -> Policy:
     Raises:
         UserError: It cannot be loaded.
     """
-    settings = (arguments.policy_dtype, arguments.policy_attention, arguments.trust_policy_code)
     with _called_frozen():
-        return load.load_policy(name, *settings)
+        return _saved(arguments, name)
 
 
 def check_frozen(arguments: PolicyArguments, vocabulary: Mapping[str, int]) -> None:

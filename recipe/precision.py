@@ -17,8 +17,8 @@ from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedModel
 
 from recipe.config import TrainingConfig
-from recipe.records import read_record
 from rollouts.files import write_atomically
+from rollouts.records import read_record
 
 # Slower than fp32 divided by this, bf16 is not worth other numerics.
 WORTH = 1.1

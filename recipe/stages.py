@@ -36,7 +36,6 @@ from recipe.figures import figures
 from recipe.midtrain import Skills, check_demonstrable, held_out_drills, measure_skills, midtrain
 from recipe.policy import check_frozen, load_frozen, load_policy
 from recipe.precision import apply_precision, choose_precision
-from recipe.records import read_record
 from recipe.rollout import Collector, embedded_engine
 from recipe.task_rows import read_task_rows
 from recipe.tracking import AtLastStep, Progress, Stopwatch, clock, name_wandb_run, quiet, read_history
@@ -49,6 +48,7 @@ from rollouts.episode import Status
 from rollouts.files import write_atomically
 from rollouts.jobs import environment_maker, environment_makers, jobs
 from rollouts.policies.load import Policy
+from rollouts.records import read_record
 from rollouts.rendering import Renderer
 from rollouts.storage import EpisodeWriter
 from summarization.resolve import UserError

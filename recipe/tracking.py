@@ -19,8 +19,8 @@ from rich.console import Console
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils.logging import disable_progress_bar
 
-from recipe.records import read_record
 from rollouts.files import write_atomically
+from rollouts.records import read_record
 
 SHOWN = {
     "loss": "loss",

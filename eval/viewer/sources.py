@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollouts.records import read_record
 from rollouts.storage import read_about
 from summarization.resolve import UserError
 
@@ -89,9 +89,4 @@ def _policy(file: Path) -> str | None:
 def _arguments(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["arguments"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path}: cannot be read ({error!r}); restore it, or name the file of episodes itself"
-        ) from error
+    return read_record(path, "restore it, or name the file of episodes itself", lambda found: dict(found["arguments"]))

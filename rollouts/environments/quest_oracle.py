@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rollouts.environments import quest_lexicon as say
 from rollouts.environments.quest_lexicon import DOORS, NAMES, VALUES
 from rollouts.environments.quest_world import Cell, beyond
+from rollouts.environments.stated import latest_values, within
 
 GIVE_UP = "give up ."
 
 
 def statements(text: str) -> dict[str, str]:
     """What a text says that gates want, by name, latest statement of each, in order of their last mention."""
-    found: dict[str, str] = {}
-    for name, value in pairwise(text.split()):
-        if value in VALUES.get(name, ()):
-            found.pop(name, None)
-            found[name] = value
+    found = latest_values(text, VALUES)
     for sentence in (say.NOTE_DOOR, say.NOTE_GUARD, say.SAYS):
         for _, fields in sentence.found(text):
             found[fields["name"][0]] = fields["value"][0]
@@ -155,7 +151,7 @@ def expert_summary(context: str, budget: int) -> str:
     request = context.rpartition("summarize in")[2] or context
     names = [name for _, fields in say.QUEST.found(request) for name in fields["list"]]
     needed = [f"{name} {found.pop(name, 'unknown')}" for name in names]
-    return _within(budget, [*needed, *(f"{name} {value}" for name, value in reversed(found.items()))])
+    return within(budget, [*needed, *(f"{name} {value}" for name, value in reversed(found.items()))])
 
 
 def careless_summary(context: str, budget: int, carried: str = "") -> str:
@@ -166,16 +162,4 @@ def careless_summary(context: str, budget: int, carried: str = "") -> str:
         name = said.split(" ")[0]
         if said and said != "none":
             kept.append(f"{name} {found.pop(name)}" if name in found else said)
-    return _within(budget, [*kept, *(f"{name} {value}" for name, value in reversed(found.items()))])
-
-
-def _within(budget: int, kept: Sequence[str]) -> str:
-    """As many of the statements as the budget holds, in their order; the reply's end takes one token."""
-    room = budget - 1
-    said: list[str] = []
-    for statement in kept:
-        room -= len(statement.split()) + 1
-        if room < 0:
-            break
-        said.append(statement + " .")
-    return " ".join(said) or "none ."
+    return within(budget, [*kept, *(f"{name} {value}" for name, value in reversed(found.items()))])
